@@ -94,8 +94,8 @@ book/dist/index.html: $(DOCS_SOURCES)
 	@node book/build.mjs $(MDBOOK)
 
 bench: toolchain
-	$(CARGO) build --locked --release --package thalweg
-	$(TARGET)/release/thalweg bench quick
+	$(CARGO) build --locked --release --package thalweg --package thalweg-lab-cli
+	$(TARGET)/release/thalweg-lab bench quick
 
 # The pages before the program, which has them in it; it is what their tests talk to.
 test test-all: export THALWEG_BIN := $(TARGET)/debug/thalweg

@@ -2,7 +2,7 @@
 # Bytes of a message on the wire, per topic and size of the context: topics of the demo, and five kinds of events that are published
 # one at a time. `thalweg serve` runs on one core, 1,000 clients that inflate on another, over WebSocket and SSE.
 #
-# Usage: lab/compression.sh [path/to/thalweg [path/to/examples/compression]], both release builds. Variables:
+# Usage: lab/compression.sh [path/to/thalweg [path/to/examples/compression]], both release builds, and thalweg-lab beside the first. Variables:
 #   SECONDS_EACH=10     time of each measurement
 #   CONNECTIONS=1000    subscribers of each topic over each transport; lab/rows/… has a twentieth of them
 #   FILL=60             seconds for slow topics to fill the context with history
@@ -60,7 +60,7 @@ measure() {
     [ "$context" = plain ] && compress=
     report="$work/$context-$(echo "$topic" | tr / _)-$transport"
     # Subscribers begin with the newest events, so that they have the context at once.
-    taskset -c 1 "$thalweg" bench --out "$report.run" --repeats 1 --connections "$count" --duration "${seconds}s" \
+    taskset -c 1 "$thalweg-lab" bench --out "$report.run" --repeats 1 --connections "$count" --duration "${seconds}s" \
         --url "$scheme://$server/v1/topics/$topic?cursor=newest.400" --transports "$transport" $compress \
         >"$report" 2>&1 || { cat "$report" >&2; exit 1; }
 }

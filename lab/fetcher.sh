@@ -1,7 +1,7 @@
 #!/bin/sh
 # What fetching costs: `thalweg serve` on one core, `thalweg demo-provider` and subscribers on
 # another. Prints fetches a second and the CPU of each, and how often a match is fetched that
-# 10,000 subscribe to. Usage: lab/fetcher.sh [path/to/thalweg, a release build]
+# 10,000 subscribe to. Usage: lab/fetcher.sh [path/to/thalweg, a release build with thalweg-lab beside it]
 set -eu
 
 thalweg=${1:-target/release/thalweg}
@@ -73,7 +73,7 @@ one_for_all() {
     start 0 "serve --shards 1 --listen $server --upstream matchesfeed/**=http://$provider/{topic}"
     until_up "$provider/requests"
     until_up "$server/healthz"
-    taskset -c 1 "$thalweg" bench --quiet --out "$(mktemp -d)/run" --connections 10000 \
+    taskset -c 1 "$thalweg-lab" bench --quiet --out "$(mktemp -d)/run" --connections 10000 \
         --duration "${seconds}s" --url "http://$server/v1/topics/matchesfeed/1/matchcentre" \
         --header 'Accept: application/x-ndjson' --transports http-streaming >/dev/null 2>&1 &
     bench_pid=$!

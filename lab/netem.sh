@@ -3,6 +3,7 @@
 # namespace of their own, the swarm in another. Both are gone when it ends. Needs
 # root and iproute2, and where the kernel has no netem, python3. See netem.md.
 #
+# thalweg-lab is beside PATH/TO/thalweg.
 #   lab/netem.sh PATH/TO/thalweg [BENCH ARGUMENTS]      # default: latency --transports websocket
 set -eu
 
@@ -72,4 +73,4 @@ done
 ip -n "$near" addr add 10.77.0.1/24 dev near
 ip -n "$far" addr add 10.77.0.2/24 dev far
 
-ip netns exec "$near" "$thalweg" bench "$@" --under "ip netns exec $far" --at 10.77.0.2
+ip netns exec "$near" "$thalweg-lab" bench "$@" --under "ip netns exec $far" --at 10.77.0.2

@@ -100,21 +100,9 @@ tests() {
   [ -s "$logs/binaries" ]
 }
 
-# binary FILE FOLDER ARGUMENTS…: runs one where cargo would.
+# binary FILE FOLDER: runs one where cargo would.
 binary() {
-  file=$1 folder=$2
-  shift 2
-  cd "$folder" && export CARGO_MANIFEST_DIR="$folder" && interruptible "$file" "$@"
-}
-
-# tests_of_program THREADS NAME ARGUMENTS…: runs those tests of the built program that the arguments select.
-tests_of_program() {
-  RUST_TEST_THREADS=$1 name_of_suite=$2
-  export RUST_TEST_THREADS
-  shift 2
-  grep -e "$program" "$logs/binaries" | while read -r folder kind file; do
-    suite "$name_of_suite" binary "$file" "$folder" "$@" < /dev/null
-  done
+  cd "$2" && export CARGO_MANIFEST_DIR="$2" && interruptible "$1"
 }
 
 # binaries THREADS GREP…: runs those whose line grep selects, one after the other, each as a suite.
@@ -143,8 +131,9 @@ progress() {
 waiting=$((4 * $(nproc)))
 computing=$((2 * $(nproc)))
 program='/crates/thalweg test '
-# These measure, and need the cores for that: `thalweg bench` on programs and in tabs, and the lab.
+# These measure, and need the cores for that: the lab, and its program, which measures programs and tabs.
 lab='/crates/thalweg-lab test '
+lab_program='/crates/thalweg-lab-cli test '
 
 echo "== build"
 suite "format" $CARGO fmt --all --check &&
@@ -163,17 +152,17 @@ trap 'kill $watching 2> /dev/null' EXIT
 # Suites in the background do not hear of an interrupt by themselves.
 trap 'trap - TERM; kill 0' INT TERM
 # The browser keeps the cores busy, and tests of the program wait for what happens in time: not side by side.
-tests_of_program $waiting "thalweg (it), without bench" --skip bench:: &
+binaries $waiting -e "$program" &
 lanes=$!
 {
-  binaries $computing -v -e "$program" -e "$lab"
+  binaries $computing -v -e "$program" -e "$lab" -e "$lab_program"
   suite "examples in the docs of crates" doc_tests
   suite "SDK and pages" sdk
 } &
 lanes="$lanes $!"
 for lane in $lanes; do wait "$lane"; done
 suite "browser" browser beside
-tests_of_program $computing "thalweg (it), bench" bench:: &
+binaries $computing -e "$lab_program" &
 lanes=$!
 binaries $computing -e "$lab" &
 lanes="$lanes $!"

@@ -1,4 +1,4 @@
-//! `thalweg bench`: the lab's command line.
+//! `thalweg-lab bench`: the lab's command line.
 //!
 //! - `endpoint`: options for a running endpoint
 //! - `measure`: commands that measure: a scenario, `continue`, `rerun`
@@ -12,15 +12,16 @@ use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use thalweg_lab::report::{Threshold, metrics, wrapped};
-use thalweg_lab::run::{Ended, INTERRUPTED, Misuse, OutputOptions, STORE, Store, say};
+use thalweg_lab::run::{Ended, INTERRUPTED, Misuse, OutputOptions, STORE, Store};
 use thalweg_lab::scenario::{ScenarioError, titles};
+use thalweg_terminal::say;
 
 /// The exit status for wrong arguments, the same as clap's.
 const MISUSED: u8 = 2;
 
 /// A command comes first: clap would assign options before it to the scenario, and ignore them.
-const USAGE: &str = "thalweg bench [OPTIONS] [SCENARIO]
-       thalweg bench <COMMAND>";
+const USAGE: &str = "thalweg-lab bench [OPTIONS] [SCENARIO]
+       thalweg-lab bench <COMMAND>";
 
 /// Measure the cost of push on this machine.
 ///
@@ -33,7 +34,7 @@ const USAGE: &str = "thalweg bench [OPTIONS] [SCENARIO]
 /// threshold of --fail-if is crossed, 2 for wrong arguments, 130 after Ctrl-C.
 #[derive(Args, Debug)]
 #[command(subcommand_negates_reqs = true, override_usage = USAGE)]
-#[command(after_help = format!("{EXAMPLES}\nRun `thalweg bench --help` for the list of scenarios."))]
+#[command(after_help = format!("{EXAMPLES}\nRun `thalweg-lab bench --help` for the list of scenarios."))]
 #[command(after_long_help = format!("{EXAMPLES}\nScenarios:\n{}", scenarios()))]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
@@ -69,7 +70,7 @@ impl RunCommand {
         let name = self.name();
         match words.find(|word| word != "bench") {
             Some(word) if word != name => Err(Misuse(format!(
-                "`{word}` is before `{name}`; write options after the command (see `thalweg bench \
+                "`{word}` is before `{name}`; write options after the command (see `thalweg-lab bench \
                  {name} --help`)"
             ))
             .into()),
@@ -143,7 +144,7 @@ impl OutputArgs {
         ];
         let allowed = allowed.into_iter().filter_map(|(kind, is)| is.then_some(kind)).collect();
         let OutputArgs { fail_if, junit, json, .. } = self;
-        let page = crate::serve::report_page();
+        let page = crate::report_page::report_page();
         OutputOptions {
             is_quiet,
             is_json: json,
@@ -166,7 +167,7 @@ pub(crate) fn run(args: BenchArgs) -> ExitCode {
         Ok(Ended::Complete) => ExitCode::SUCCESS,
         Ok(Ended::Interrupted) => INTERRUPTED.into(),
         Err(error) => {
-            say(format_args!("thalweg: {error:#}"));
+            say(format_args!("thalweg-lab: {error:#}"));
             let is_misused = error.is::<Misuse>() || error.is::<ScenarioError>();
             if is_misused { MISUSED.into() } else { ExitCode::FAILURE }
         }
@@ -187,15 +188,15 @@ fn run_command(command: RunCommand) -> anyhow::Result<Ended> {
 
 const EXAMPLES: &str = "\
 Examples:
-  thalweg bench --url ws://127.0.0.1:3000/live --connections 100 --duration 10s
-  thalweg bench --url https://127.0.0.1/events --timestamp data.ts \\
+  thalweg-lab bench --url ws://127.0.0.1/live --connections 100 --duration 10s
+  thalweg-lab bench --url https://127.0.0.1/events --timestamp data.ts \\
     --fail-if 'p99>5ms'
-  thalweg bench
-  thalweg bench a1 --quick --subject limit,thalweg
-  thalweg bench fanout --transports websocket --connections 1000 --size 16KiB
-  thalweg bench fanout --subject thalweg --against target/before/thalweg
-  thalweg bench my-load.toml --junit results.xml
-  thalweg bench show last
+  thalweg-lab bench
+  thalweg-lab bench a1 --quick --subject limit,thalweg
+  thalweg-lab bench fanout --transports sse --connections 1000 --size 16KiB
+  thalweg-lab bench fanout --subject thalweg --against target/before/thalweg
+  thalweg-lab bench my-load.toml --junit results.xml
+  thalweg-lab bench show last
 ";
 
 fn fail_if_help() -> String {
@@ -207,7 +208,7 @@ fn fail_if_help() -> String {
          memory in B, KiB or MiB, shares in %. A ratio is to the baseline, over all cells; with -low or -high \
          it is an end of the 95 % interval. The A/A control is compared only if it is named. If the run has no \
          figure, or a subject has no valid sample, the threshold counts as crossed. Repeat the flag for several \
-         thresholds. `thalweg bench --metrics` lists the metrics with their units:\n\n{names}"
+         thresholds. `thalweg-lab bench --metrics` lists the metrics with their units:\n\n{names}"
     )
 }
 

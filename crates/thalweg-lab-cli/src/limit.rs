@@ -1,5 +1,5 @@
-//! `thalweg limit`: the reference server of the lab. It is part of this binary, so that the lab needs no
-//! other binary.
+//! `thalweg-lab limit`: the reference server of the lab. It is part of this program, so that the lab needs no other one for
+//! it.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -7,13 +7,11 @@ use std::time::Duration;
 use clap::Args;
 use thalweg_limit::{Mode, Options, SourcePlan};
 
-use crate::address::parse_address;
-
 /// Run the reference server of the lab: the smallest program that serves the same wire format.
 #[derive(Args, Debug)]
 pub(crate) struct LimitArgs {
     /// Listen on this address. Port 0 selects a free port.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080", value_parser = parse_address)]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
     /// Send once per event loop iteration and socket (coalesced), or once per frame (frame).
     #[arg(long, default_value = "coalesced")]

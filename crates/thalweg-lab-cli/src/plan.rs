@@ -1,18 +1,19 @@
-//! `thalweg plan`: estimates the nodes for a load from the costs that a run of the lab has measured.
+//! `thalweg-lab plan`: estimates the nodes for a load from the costs that a run of the lab has measured.
 
 use anyhow::{Context, anyhow};
 use clap::Args;
 use std::path::PathBuf;
-use thalweg_lab::run::{STORE, Store, StoredRun, print};
+use thalweg_lab::run::{STORE, Store, StoredRun};
 use thalweg_lab::scenario::Transport;
 use thalweg_lab::sizing::{Basis, Demand, Node, size};
+use thalweg_terminal::print;
 
-/// The costs that are part of this release, written by `thalweg bench export RUN --format cost`.
+/// The costs that are part of this release, written by `thalweg-lab bench export RUN --format cost`.
 const BASIS: &str = include_str!("../../../lab/cost.json");
 
 /// Estimate how many servers a load needs, and which resource runs out first.
 ///
-/// The estimate uses the costs of connections, messages and bytes that a run of `thalweg bench d-cost` has
+/// The estimate uses the costs of connections, messages and bytes that a run of `thalweg-lab bench d-cost` has
 /// measured: the run that ships with this release, or your own (--from). The output names the run, the
 /// confidence interval, and every figure beyond the measured range. The plan loads servers to at
 /// most 70 %.
@@ -56,10 +57,10 @@ pub(crate) struct PlanArgs {
 
 const EXAMPLES: &str = "\
 Examples:
-  thalweg plan --subscribers 1M --size 5KB --every 1s
-  thalweg plan --subscribers 200k --size 165KB --every 1s \\
+  thalweg-lab plan --subscribers 1M --size 5KB --every 1s
+  thalweg-lab plan --subscribers 200k --size 165KB --every 1s \\
     --delta 5% --network 25Gbit
-  thalweg plan --from last --subscribers 50k --size 1KB --every 100ms";
+  thalweg-lab plan --from last --subscribers 50k --size 1KB --every 100ms";
 
 pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<()> {
     let basis = match &args.from {

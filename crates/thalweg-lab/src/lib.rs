@@ -14,7 +14,7 @@
 //! - [`sizing`]: the nodes that a load needs, from measured costs (pure)
 //! - [`mod@run`]: connects all of these
 
-// `println!` and `eprintln!` panic at a closed pipe; `run::say` and `run::print` do not.
+// `println!` and `eprintln!` panic at a closed pipe; those of `thalweg_terminal` do not.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod browser;

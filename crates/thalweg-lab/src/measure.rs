@@ -28,9 +28,7 @@ mod verdict;
 pub use browser::{BrowserUse, KindUse, Painted, ProcessKind};
 pub use latency::{Delays, Latency, Percentiles};
 pub use ledger::{Counts, Ledger, Reported};
-pub use machine::{
-    CoreTimes, MachineNote, core_times, dropped_packets, stolen, tcp_bytes, tcp_share,
-};
+pub use machine::{CoreTimes, MachineNote, core_times, dropped_packets, tcp_bytes, tcp_share};
 pub use pacing::Pacing;
 pub use process::Resources;
 pub use received::{

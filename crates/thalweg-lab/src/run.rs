@@ -14,7 +14,7 @@
 //! - `bundle`: the folder that a run leaves; `files`: its files; `lines`: files with a JSON value on each line
 //! - `stored_run`: a bundle that is loaded; `archive`: a compressed copy of it; `store`: a folder of runs; `query`: reads runs
 //! - `progress` and `eta`: where the run stands, how long it still takes
-//! - `interrupt`: Ctrl-C; `print`: output that never panics; `arguments`: as they are archived; `secrets`: never archived
+//! - `interrupt`: Ctrl-C; `arguments`: as they are archived; `secrets`: never archived
 
 mod archive;
 mod arguments;
@@ -28,7 +28,6 @@ mod interrupt;
 mod lines;
 mod machine;
 mod peers;
-mod print;
 mod progress;
 mod query;
 mod sample;
@@ -47,7 +46,6 @@ pub use archive::archive;
 pub use continue_run::continue_run;
 pub use interrupt::INTERRUPTED;
 pub use peers::install;
-pub use print::{print, printable, say};
 pub use query::{entries, judge};
 pub use store::{STORE, Store};
 pub use stored_run::StoredRun;
@@ -57,7 +55,7 @@ use crate::load_generator::LoadGenerator;
 use crate::measure::Sample;
 use crate::report::{Manifest, Threshold};
 use crate::scenario::{self, Changes, Endpoint, Plan, Program};
-use crate::subject::{self, Cores, Place};
+use crate::subject::{self, Cores, NoThalweg, Place, Programs};
 use crate::swarm::Swarm;
 use anyhow::Context;
 use bundle::Bundle;
@@ -93,8 +91,8 @@ pub struct RunRequest {
 /// Settings of every run, new or repeated.
 #[derive(Clone, Debug)]
 pub struct RunContext {
-    /// The binary that `serve` and `limit` are run from.
-    pub program: PathBuf,
+    /// The measured binary and the lab's own program.
+    pub programs: Programs,
     /// Folders of peers, each with a `subject.toml`.
     pub peers: Vec<PathBuf>,
     /// Whether to count the subjects' system calls after every span.
@@ -170,6 +168,7 @@ fn begin(
 ) -> anyhow::Result<Ended> {
     context.output.check(&plan)?;
     find_programs(&mut plan, &context.peers)?;
+    let measured = measured(&plan, &context.programs)?;
     let peers = subject::install_peers(&mut plan, context.output.is_quiet)?;
     let cores = Cores::allowed()?;
     let machine = machine_note(&plan, &cores, place);
@@ -182,7 +181,7 @@ fn begin(
     let arguments = arguments::without_folders(&context.arguments);
     let mut manifest = Manifest {
         begun,
-        measured: subject::version_of(&context.program)?,
+        measured,
         under: arguments::without_folders(&place.under),
         at: (place.address != Place::default().address).then(|| place.address.to_string()),
         rerun_of,
@@ -233,6 +232,14 @@ fn measure(
     manifest.was_interrupted = was_interrupted;
     manifest.machine.remarks.extend(bench.remark.into_inner().ok().flatten());
     ending::end(&bundle, plan, &samples, manifest, &context.output)
+}
+
+/// Returns the version of the measured binary, which is empty if the plan does not need one.
+fn measured(plan: &Plan, programs: &Programs) -> anyhow::Result<String> {
+    if !plan.runs_thalweg() {
+        return Ok(String::new());
+    }
+    subject::version_of(programs.thalweg().map_err(|error: NoThalweg| misuse(error.to_string()))?)
 }
 
 /// Returns the time as `2026-11-21T00:43:29Z`.

@@ -51,6 +51,7 @@ pub use listen::listen;
 pub use peer::{Peer, PeerDialect};
 pub use plan::{Blank, Cell, LoadIn, Part, Plan, Slot, Subject};
 pub use process::{Process, Role};
+pub use quantity::{parse_bytes, parse_duration};
 pub use read::{Changes, read};
 pub use settings::Settings;
 
@@ -96,6 +97,11 @@ pub enum Figure {
     BrowserCpu,
 }
 
+/// The placeholder of the measured binary in a command.
+pub const THALWEG: &str = "{thalweg}";
+/// The placeholder of the lab's own program in a command.
+pub const LAB: &str = "{lab}";
+
 /// The program of a subject.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -104,7 +110,7 @@ pub enum Program {
     Thalweg,
     /// `thalweg serve` of another build: the path of its binary.
     Build(PathBuf),
-    /// `thalweg limit`: the maximum of this machine.
+    /// `thalweg-lab limit`: the maximum of this machine.
     Limit,
     /// A server of another project.
     Peer(Box<Peer>),
@@ -117,7 +123,7 @@ impl Program {
     pub fn is_thalweg(&self) -> bool {
         match self {
             Program::Thalweg => true,
-            Program::Peer(peer) => peer.command.first().is_some_and(|word| word == "{thalweg}"),
+            Program::Peer(peer) => peer.command.first().is_some_and(|word| word == THALWEG),
             _ => false,
         }
     }

@@ -106,7 +106,7 @@ pub fn size(basis: &Basis, demand: &Demand, node: &Node) -> Result<Sizing, Strin
     };
     let Some(model) = basis.models.iter().find(is_meant) else {
         return Err(format!(
-            "run {} has no cost model of thalweg over {}: take one of `thalweg bench d-cost`",
+            "run {} has no cost model of thalweg over {}: take one of `thalweg-lab bench d-cost`",
             basis.run, demand.transport
         ));
     };

@@ -5,6 +5,7 @@
 //! - `processes`: further processes that a subject needs; `cores`: the cores of each
 //! - `listener`: finds a server that the lab did not start; `place`: command prefix and address of a subject
 //! - `loop_delay`: the delay of a subject's event loop, as it reports it
+//! - `programs`: the measured binary and the lab's own program
 //! - `sockets`: kernel memory of a subject's connections; `system_calls`: counts a subject's system calls
 //! - `tls`: TLS of a subject's clients
 
@@ -17,6 +18,7 @@ mod loop_delay;
 mod place;
 mod probe;
 mod processes;
+mod programs;
 mod sockets;
 mod system_calls;
 mod temporary_folder;
@@ -31,6 +33,7 @@ pub use listener::{Listener, NotSeen};
 pub use loop_delay::{LoopDelays, LoopMeter};
 pub use place::Place;
 pub use probe::get;
+pub use programs::{NoThalweg, Programs, version_of};
 pub use sockets::{Socket, sends_at_once, sockets};
 pub use system_calls::SystemCallCount;
 pub use temporary_folder::TemporaryFolder;
@@ -69,9 +72,9 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts the processes beside `program`, then `program` on `cores`, and returns once it answers. Output goes to `log`.
+    /// Starts the processes beside the subject, then the subject on `cores`, and returns once it answers. Output goes to `log`.
     pub fn start(
-        program: &Path,
+        programs: &Programs,
         launch: &Launch<'_>,
         place: &Place,
         cores: &Cores,
@@ -81,7 +84,7 @@ impl Running {
             bail!("a subject with several processes runs on loopback: remove --under and --at");
         }
         let shards = launch.settings.shards;
-        let mut beside = Processes::start(launch.processes, program, shards, cores, READY_WITHIN)?;
+        let mut beside = Processes::start(launch.processes, programs, shards, cores, READY_WITHIN)?;
         let address = place.free_address()?;
         let mut words = arguments(launch, address);
         if let Program::Build(binary) = launch.program
@@ -89,15 +92,13 @@ impl Running {
         {
             words = to_old_flags(words);
         }
-        let words = words.into_iter().map(|word| beside.fill(&word, program));
+        let words = words.into_iter().map(|word| beside.fill(&word, programs));
         let mut words = words.collect::<anyhow::Result<Vec<String>>>()?;
         let program = match launch.program {
-            Program::Peer(_) => match words.remove(0) {
-                this if this == "{thalweg}" => program.to_owned(),
-                other => other.into(),
-            },
+            Program::Peer(_) => words.remove(0).into(),
             Program::Build(binary) => binary.clone(),
-            _ => program.to_owned(),
+            Program::Limit => programs.lab.clone(),
+            Program::Thalweg | Program::Url(_) => programs.thalweg()?.to_owned(),
         };
         let mut command = place.command(&program);
         command.args(words).stdout(log.try_clone()?).stderr(log.try_clone()?);
@@ -172,12 +173,4 @@ impl Running {
 /// Returns a program's name without its folder, because the archive contains this name.
 fn name_of(program: &Path) -> String {
     program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned()
-}
-
-/// Returns version and commit of a Thalweg binary, as it prints them.
-pub fn version_of(program: &Path) -> anyhow::Result<String> {
-    let output = Command::new(program).arg("--version").stdin(Stdio::null()).output();
-    let output = output.with_context(|| format!("{} cannot be started", program.display()))?;
-    let printed = String::from_utf8_lossy(&output.stdout);
-    Ok(printed.trim().trim_start_matches("thalweg ").to_owned())
 }

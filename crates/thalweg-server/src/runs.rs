@@ -56,7 +56,7 @@ impl Runs {
             let shown = path.display();
             return Err(format!(
                 "--runs {shown} is not a readable folder ({error}): name the one that \
-                 `thalweg bench` writes to, which is thalweg-runs unless --store or --out says \
+                 `thalweg-lab bench` writes to, which is thalweg-runs unless --store or --out says \
                  otherwise"
             ));
         }
@@ -66,7 +66,7 @@ impl Runs {
     /// Returns the list of runs as JSON, the newest first. Fails with `NotFound` when the folder is gone.
     pub(crate) async fn list(&self) -> Result<Vec<u8>, Refusal> {
         self.read(|folder| {
-            // `thalweg bench` creates the folder with its first run.
+            // `thalweg-lab bench` creates the folder with its first run.
             let Some(folder) = folder else { return Ok(listing(Vec::new(), false)) };
             let (runs, more) = listed(&folder).map_err(|error| {
                 tracing::warn!(%error, "the folder of runs cannot be listed");
@@ -102,7 +102,7 @@ impl Runs {
                     RUN_FILE_BYTES >> 20
                 )),
                 NotRead::NotThere if file == REPORT => not_found(format!(
-                    "{:?} has no report.html: `thalweg bench export --format html` creates it",
+                    "{:?} has no report.html: `thalweg-lab bench export --format html` creates it",
                     Excerpt(&name)
                 )),
                 NotRead::NotThere => not_found(format!("{:?} has no {file}", Excerpt(&name))),

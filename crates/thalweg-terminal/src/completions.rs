@@ -1,20 +1,16 @@
-//! `thalweg completions` and `thalweg man`: files for shells and for `man`, from the definition of the command line.
+//! Files for shells and for `man`, from the definition of a command line.
 
 use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Args;
 use clap_complete::{Shell, generate};
-use thalweg_lab::run::print;
+
+use crate::print;
 
 /// Print the completions of a shell.
 #[derive(Args, Debug)]
-#[command(after_help = "\
-Examples:
-  thalweg completions bash > ~/.local/share/bash-completion/completions/thalweg
-  thalweg completions zsh > ~/.zfunc/_thalweg
-  thalweg completions fish > ~/.config/fish/completions/thalweg.fish")]
-pub(crate) struct CompletionsArgs {
+pub struct CompletionsArgs {
     /// Shell that reads them.
     #[arg(value_name = "SHELL")]
     shell: Shell,
@@ -22,18 +18,17 @@ pub(crate) struct CompletionsArgs {
 
 /// Write the man pages of all commands to a directory.
 #[derive(Args, Debug)]
-#[command(after_help = "\
-Examples:
-  thalweg man ~/.local/share/man/man1
-  man thalweg-serve")]
-pub(crate) struct ManArgs {
+pub struct ManArgs {
     /// Directory for the pages. It is created if it does not exist.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 }
 
 /// Prints the completions of `command` for a shell.
-pub(crate) fn run(args: &CompletionsArgs, mut command: clap::Command) -> anyhow::Result<()> {
+///
+/// # Errors
+/// When stdout cannot be written.
+pub fn print_completions(args: &CompletionsArgs, mut command: clap::Command) -> anyhow::Result<()> {
     let name = command.get_name().to_owned();
     let mut script = Vec::new();
     generate(args.shell, &mut command, name, &mut script);
@@ -41,7 +36,10 @@ pub(crate) fn run(args: &CompletionsArgs, mut command: clap::Command) -> anyhow:
 }
 
 /// Writes a page for `command` and for each of its commands.
-pub(crate) fn write_man_pages(args: &ManArgs, command: clap::Command) -> anyhow::Result<()> {
+///
+/// # Errors
+/// When the directory cannot be written.
+pub fn write_man_pages(args: &ManArgs, command: clap::Command) -> anyhow::Result<()> {
     let directory = &args.directory;
     let failed = || format!("cannot write man pages to {}", directory.display());
     std::fs::create_dir_all(directory).with_context(failed)?;

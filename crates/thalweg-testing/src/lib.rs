@@ -9,23 +9,32 @@
 //! - `ports`: reserves ports, and an address where nobody listens
 //! - `cpu`: compares CPU time, which does not depend on the machine's load
 //! - `temporary`: files and folders that are removed
+//! - `program`: runs a program, line by line
+//! - `help`: the help of a program and of its commands
+//! - `upstream`: an HTTP server whose responses the test chooses
 
 mod connecting;
 mod cpu;
+mod help;
 mod patience;
 mod ports;
+mod program;
 mod quiet;
 mod skipped;
 mod temporary;
+mod upstream;
 mod waiting;
 
 pub use connecting::{connect, is_timeout, read_to_end, write_all};
 pub use cpu::{CpuTimer, assert_growth};
+pub use help::{Help, assert_help_fits};
 pub use patience::{PATIENCE, Patience};
 pub use ports::{RefusingAddress, ReservedPort};
-pub use quiet::undisturbed;
+pub use program::Program;
+pub use quiet::{stolen, undisturbed};
 pub use skipped::skipped;
 pub use temporary::TemporaryPath;
+pub use upstream::{Asked, Reply, Upstream, response};
 pub use waiting::{
     LOOK_AGAIN_AFTER, let_pass, paced, receive, try_receive, wait_for, wait_for_value,
 };

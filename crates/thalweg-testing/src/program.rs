@@ -1,4 +1,4 @@
-//! A command of the binary, or another program, line by line.
+//! A program, line by line.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -8,11 +8,11 @@ use std::thread;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{receive, try_receive, wait_for_value};
+use crate::{receive, try_receive, wait_for_value};
 
 /// A running program. Dropping it ends it.
 #[derive(Debug)]
-pub(crate) struct Program {
+pub struct Program {
     child: Child,
     stdin: Option<ChildStdin>,
     lines: Receiver<String>,
@@ -22,11 +22,8 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    pub(crate) fn thalweg(arguments: &[&str]) -> Self {
-        Self::start(Command::new(env!("CARGO_BIN_EXE_thalweg")).args(arguments))
-    }
-
-    pub(crate) fn start(command: &mut Command) -> Self {
+    /// Starts the command with pipes.
+    pub fn start(command: &mut Command) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("start the program");
         let (sender, lines) = channel();
@@ -41,16 +38,19 @@ impl Program {
         Self { child, stdin, lines, said, ended }
     }
 
-    pub(crate) fn give(&mut self, lines: &str) {
+    /// Writes to its stdin.
+    pub fn give(&mut self, lines: &str) {
         let stdin = self.stdin.as_mut().expect("an open stdin");
         stdin.write_all(lines.as_bytes()).expect("a program that reads");
     }
 
-    pub(crate) fn line(&mut self) -> Option<String> {
+    /// Waits for the next line of its stdout; `None` after the last one.
+    pub fn line(&mut self) -> Option<String> {
         receive(&self.lines, "a line of the program")
     }
 
-    pub(crate) fn lines(&mut self, count: usize) -> Vec<String> {
+    /// Waits for this many lines.
+    pub fn lines(&mut self, count: usize) -> Vec<String> {
         let line = |_| self.line();
         let lines: Vec<String> = (0..count).map_while(line).collect();
         assert_eq!(lines.len(), count, "it ended after {lines:?} and said {}", self.said());
@@ -58,43 +58,48 @@ impl Program {
     }
 
     /// Waits for this text on stderr.
-    pub(crate) fn until_said(&self, sentence: &str) {
+    pub fn until_said(&self, sentence: &str) {
         let what = format!("the program to say {sentence:?}");
         wait_for_value(&what, || self.said(), |said| said.contains(sentence));
     }
 
     /// Returns its stderr so far.
-    pub(crate) fn said(&self) -> String {
+    pub fn said(&self) -> String {
         self.said.lock().expect("what it said").clone()
     }
 
-    pub(crate) fn has_ended(&mut self) -> bool {
+    /// Returns whether it has ended.
+    pub fn has_ended(&mut self) -> bool {
         self.child.try_wait().expect("its status").is_some()
     }
 
-    pub(crate) fn stop_listening(&mut self) {
+    /// Closes its stdout after the next line.
+    pub fn stop_listening(&mut self) {
         self.lines = channel().1;
     }
 
-    pub(crate) fn interrupt(&self) {
+    /// Sends SIGINT.
+    pub fn interrupt(&self) {
         kill_process(Pid::from_child(&self.child), Signal::INT).expect("signal the program");
     }
 
     /// Stops it, so that it reads nothing, until `resume`.
-    pub(crate) fn pause(&self) {
+    pub fn pause(&self) {
         kill_process(Pid::from_child(&self.child), Signal::STOP).expect("stop the program");
     }
 
-    pub(crate) fn resume(&self) {
+    /// Lets it run again after `pause`.
+    pub fn resume(&self) {
         kill_process(Pid::from_child(&self.child), Signal::CONT).expect("resume the program");
     }
 
-    pub(crate) fn kill(&self) {
+    /// Sends SIGKILL.
+    pub fn kill(&self) {
         kill_process(Pid::from_child(&self.child), Signal::KILL).expect("kill the program");
     }
 
     /// Closes its stdin and waits for its exit. Returns the status and its stderr.
-    pub(crate) fn end(&mut self) -> (ExitStatus, String) {
+    pub fn end(&mut self) -> (ExitStatus, String) {
         self.stdin = None;
         let is_ended = try_receive(&self.ended) == Err(RecvTimeoutError::Disconnected);
         assert!(is_ended, "it does not end; it said: {}", self.said());

@@ -70,7 +70,7 @@ fn watch(ended: &Receiver<()>) -> Seen {
 }
 
 /// Returns the time that the hypervisor has taken of all cores (`proc_stat(5)`).
-fn stolen() -> Duration {
+pub fn stolen() -> Duration {
     let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
     let ticks = stat.split_whitespace().nth(8).and_then(|ticks| ticks.parse::<u64>().ok());
     Duration::from_secs_f64(ticks.unwrap_or(0) as f64 / clock_ticks_per_second() as f64)

@@ -7,20 +7,24 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Instant;
 
-use super::{wait_for, wait_for_value};
+use crate::{wait_for, wait_for_value};
 
+/// A request.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
-    pub(crate) path: String,
+pub struct Asked {
+    /// Its path.
+    pub path: String,
     /// Names are lower-case.
     headers: Vec<(String, String)>,
-    pub(crate) at: Instant,
+    /// When it arrived.
+    pub at: Instant,
     /// The number of earlier requests for this path.
-    pub(crate) before: usize,
+    pub before: usize,
 }
 
+/// A response, and what follows it.
 #[derive(Debug)]
-pub(crate) enum Reply {
+pub enum Reply {
     /// Sends these bytes, then reads the next request.
     Bytes(Vec<u8>),
     /// Sends these bytes, then closes the connection.
@@ -29,17 +33,19 @@ pub(crate) enum Reply {
     Never(Vec<u8>),
 }
 
-/// Its threads end with the test's process.
+/// A running server. Its threads end with the test's process.
 #[derive(Debug)]
-pub(crate) struct Upstream {
-    pub(crate) address: SocketAddr,
+pub struct Upstream {
+    /// Where it listens.
+    pub address: SocketAddr,
     log: Arc<Log>,
 }
 
 type Log = Mutex<Vec<Asked>>;
 
 impl Upstream {
-    pub(crate) fn start(answer: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
+    /// Starts a server that answers so.
+    pub fn start(answer: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("its address");
         let log = Arc::new(Log::default());
@@ -54,39 +60,44 @@ impl Upstream {
     }
 
     /// Returns the flag of `thalweg serve`, with these settings.
-    pub(crate) fn flag(&self, pattern: &str, settings: &str) -> String {
+    pub fn flag(&self, pattern: &str, settings: &str) -> String {
         format!("{pattern}=http://{}/{{topic}}{settings}", self.address)
     }
 
-    pub(crate) fn url(&self, path: &str) -> String {
+    /// Returns the URL of a path.
+    pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 
-    pub(crate) fn asked(&self, path: &str) -> Vec<Asked> {
+    /// Returns the requests for a path so far.
+    pub fn asked(&self, path: &str) -> Vec<Asked> {
         let all = self.log.lock().expect("the log");
         all.iter().filter(|asked| asked.path == path).cloned().collect()
     }
 
-    pub(crate) fn count(&self) -> usize {
+    /// Returns the number of requests so far.
+    pub fn count(&self) -> usize {
         self.log.lock().expect("the log").len()
     }
 
     /// Waits for a request whose path begins so. Returns the first one.
-    pub(crate) fn await_first(&self, prefix: &str) -> Asked {
+    pub fn await_first(&self, prefix: &str) -> Asked {
         wait_for(&format!("a request for {prefix}…"), || {
             let all = self.log.lock().expect("the log");
             all.iter().find(|asked| asked.path.starts_with(prefix)).cloned()
         })
     }
 
-    pub(crate) fn await_asked(&self, path: &str, times: usize) -> Vec<Asked> {
+    /// Waits for this many requests for a path, and returns them.
+    pub fn await_asked(&self, path: &str, times: usize) -> Vec<Asked> {
         let what = format!("{times} requests for {path}");
         wait_for_value(&what, || self.asked(path), |asked| asked.len() >= times)
     }
 }
 
 impl Asked {
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+    /// Returns a header by its lower-case name.
+    pub fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(key, _)| key == name);
         found.map(|(_, value)| value.as_str())
     }
@@ -94,19 +105,20 @@ impl Asked {
 
 impl Reply {
     /// A response with the length of its body.
-    pub(crate) fn with(status: u16, headers: &str, body: impl AsRef<[u8]>) -> Self {
+    pub fn with(status: u16, headers: &str, body: impl AsRef<[u8]>) -> Self {
         let body = body.as_ref();
         let length = format!("Content-Length: {}\r\n{headers}", body.len());
         Self::Bytes(response(status, &length, body))
     }
 
-    pub(crate) fn json(headers: &str, body: &dyn Display) -> Self {
+    /// A response with a JSON body.
+    pub fn json(headers: &str, body: &dyn Display) -> Self {
         Self::with(200, headers, body.to_string())
     }
 }
 
 /// Encodes a response. Each header ends with a line break.
-pub(crate) fn response(status: u16, headers: &str, body: &[u8]) -> Vec<u8> {
+pub fn response(status: u16, headers: &str, body: &[u8]) -> Vec<u8> {
     let head = format!("HTTP/1.1 {status} So\r\n{headers}\r\n");
     [head.as_bytes(), body].concat()
 }

@@ -12,7 +12,7 @@ use std::{
 use anyhow::{anyhow, bail};
 use clap::{Args, Subcommand};
 use thalweg_disk::{BackedUp, CheckReport, Damage, StoreReport};
-use thalweg_lab::run::{print, printable, say};
+use thalweg_terminal::{print, printable, say};
 use thalweg_token::Pattern;
 
 use crate::reach::{ConnectionArgs, events, grouped};

@@ -19,9 +19,9 @@ use http::{Request, Response};
 use http_body_util::Full;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use thalweg_lab::run::print;
 use thalweg_match_feed::Size;
 use thalweg_server::config::parse_duration;
+use thalweg_terminal::print;
 use tokio::{
     net::{TcpListener, TcpStream},
     runtime::{Builder, LocalOptions},

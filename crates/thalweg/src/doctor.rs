@@ -12,8 +12,8 @@ use std::{
 
 use clap::Args;
 use thalweg_client::{Client, Options, Topic, Transport};
-use thalweg_lab::run::say;
 use thalweg_server::config::parse_duration;
+use thalweg_terminal::say;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::reach::ConnectionArgs;

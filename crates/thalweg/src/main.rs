@@ -5,30 +5,27 @@
     rustdoc::broken_intra_doc_links,
     reason = "the doc comment of an argument is its help, which is plain text"
 )]
-// These macros panic if stdout or stderr is closed; `run::say` and `run::print` do not.
+// These macros panic if stdout or stderr is closed; those of `thalweg_terminal` do not.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod address;
-mod bench;
-mod completions;
 mod data;
 mod demo_answers;
 mod demo_provider;
 mod doctor;
-mod limit;
-mod plan;
+mod moved;
 mod publish;
 mod reach;
 mod serve;
 mod tail;
 mod token;
 
-use std::process::ExitCode;
+use std::{env, process::ExitCode};
 
 use clap::{CommandFactory, Parser, Subcommand};
-use thalweg_lab::run::say;
+use thalweg_terminal::{CompletionsArgs, ManArgs, print_completions, say, write_man_pages};
 
-/// Push live data to browsers, and measure the cost.
+/// Push live data to browsers.
 #[derive(Parser, Debug)]
 #[command(name = "thalweg", version = env!("THALWEG_VERSION"), after_help = "\
 Examples:
@@ -50,18 +47,27 @@ enum Command {
     #[command(name = "pub")]
     Publish(publish::PublishArgs),
     Doctor(doctor::DoctorArgs),
-    Bench(Box<bench::BenchArgs>),
-    Plan(plan::PlanArgs),
     Data(data::DataArgs),
     Token(token::TokenArgs),
     DemoProvider(demo_provider::DemoProviderArgs),
-    Completions(completions::CompletionsArgs),
-    Man(completions::ManArgs),
-    #[command(hide = true)]
-    Limit(limit::LimitArgs),
+    #[command(after_help = "\
+Examples:
+  thalweg completions bash > ~/.local/share/bash-completion/completions/thalweg
+  thalweg completions zsh > ~/.zfunc/_thalweg
+  thalweg completions fish > ~/.config/fish/completions/thalweg.fish")]
+    Completions(CompletionsArgs),
+    #[command(after_help = "\
+Examples:
+  thalweg man ~/.local/share/man/man1
+  man thalweg-serve")]
+    Man(ManArgs),
 }
 
 fn main() -> ExitCode {
+    if let Some(sentence) = moved::sentence(env::args_os()) {
+        say(sentence);
+        return moved::MISUSED.into();
+    }
     let cli = Cli::try_parse().unwrap_or_else(|error| serve::explain(error).exit());
     let done = match cli.command {
         Command::Serve(args) => serve::run(*args),
@@ -72,14 +78,11 @@ fn main() -> ExitCode {
         Command::Doctor(args) => {
             doctor::run(&args).map_err(|error| reach::error_in_one_line(&error))
         }
-        Command::Bench(args) => return bench::run(*args),
-        Command::Plan(args) => plan::run(&args),
         Command::Data(args) => data::run(&args),
         Command::Token(args) => token::run(args),
         Command::DemoProvider(args) => demo_provider::run(&args),
-        Command::Completions(args) => completions::run(&args, Cli::command()),
-        Command::Man(args) => completions::write_man_pages(&args, Cli::command()),
-        Command::Limit(args) => limit::run(args),
+        Command::Completions(args) => print_completions(&args, Cli::command()),
+        Command::Man(args) => write_man_pages(&args, Cli::command()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{anyhow, bail};
 use clap::Args;
 use thalweg_client::{Client, Http, Options, Topic};
-use thalweg_lab::run::say;
+use thalweg_terminal::say;
 
 /// The heading of options for the connection.
 const CONNECTION: &str = "Connection";

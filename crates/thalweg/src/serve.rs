@@ -53,12 +53,11 @@ use tokio::{
     time::sleep,
 };
 
-use thalweg_lab::run::print;
 use thalweg_server::{Server, config::Config};
+use thalweg_terminal::print;
 
 use crate::{demo_answers, demo_provider};
 use merge::Over as _;
-pub(crate) use pages::report_page;
 use settings::Settings;
 use tables::UpstreamTable;
 use values::{Level, LogFormat};

@@ -12,11 +12,11 @@ use thalweg_client::{
     Error, Events, Gap, GapReason, NEWEST_MAX, Policy, StartAt, Subscribe, Subscription, Topic,
     Transport, Update,
 };
-use thalweg_lab::run::printable;
 use thalweg_server::{
     config::{parse_bytes, parse_duration},
     parse_start,
 };
+use thalweg_terminal::printable;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     task::spawn_blocking,

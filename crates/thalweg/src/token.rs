@@ -9,8 +9,8 @@ use std::{
 
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
-use thalweg_lab::run::print;
 use thalweg_server::config::parse_duration;
+use thalweg_terminal::print;
 use thalweg_token::{
     Algorithm, Audience, CLAIM, Claims, Expectations, Explained, Key, Keys, SigningKey, SkippedKey,
     TokenError, Topics, parts,

@@ -7,6 +7,9 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { BINARY } from "./server.js";
 
+/** The lab is beside the server. */
+const LAB = `${BINARY}-lab`;
+
 const ARCHIVE = fileURLToPath(new URL("../../../lab/runs/2026-11-23-epyc-2/", import.meta.url));
 
 /** Creates a folder with copies of archived runs, by the names of the copies. The caller removes the folder. */
@@ -19,7 +22,7 @@ export function runs(copies: Readonly<Record<string, string>>): string {
       ["html", "report.html"],
       ["json", "summary.json"],
     ] as const) {
-      execFileSync(BINARY, ["bench", "export", run, "--format", format, "--out", join(run, file)]);
+      execFileSync(LAB, ["bench", "export", run, "--format", format, "--out", join(run, file)]);
     }
   }
   return folder;

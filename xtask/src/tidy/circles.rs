@@ -22,6 +22,7 @@ const REEXPORTS_MAX: usize = 8;
 const KNOWN: [(&str, usize); 16] = [
     ("crates/thalweg-client/src/carrier.rs", 3),
     ("crates/thalweg-core/src/patch.rs", 3),
+    ("crates/thalweg-lab-cli/src/bench.rs", 3),
     ("crates/thalweg-lab/src/run.rs", 10),
     ("crates/thalweg-lab/src/scenario.rs", 6),
     ("crates/thalweg-lab/src/swarm/carrier.rs", 6),
@@ -34,7 +35,6 @@ const KNOWN: [(&str, usize); 16] = [
     ("crates/thalweg-server/src/source.rs", 5),
     ("crates/thalweg-server/src/transport.rs", 2),
     ("crates/thalweg/examples/cluster/http.rs", 7),
-    ("crates/thalweg/src/bench.rs", 3),
     ("crates/thalweg/tests/it/cluster.rs", 7),
 ];
 

@@ -8,7 +8,7 @@ const RUNS: &str = "lab/runs/";
 /// The maximum for all archived runs, in bytes.
 const BYTES_MAX: u64 = 8_000_000;
 
-/// Prefixes of files that no archived run has, because `thalweg bench` draws them from the samples.
+/// Prefixes of files that no archived run has, because `thalweg-lab bench` draws them from the samples.
 const DRAWN: [&str; 5] = ["histograms.", "report.", "summary.csv", "table.", "subjects."];
 
 pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
@@ -29,7 +29,7 @@ pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
                 path,
                 1,
                 "no archived run has such a file",
-                "archive the run with `thalweg bench archive`",
+                "archive the run with `thalweg-lab bench archive`",
             ));
         }
     }

@@ -1,11 +1,10 @@
-//! Options of `thalweg bench` for a running endpoint.
+//! Options of `thalweg-lab bench` for a running endpoint.
 
 use clap::{ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thalweg_lab::run::Misuse;
-use thalweg_lab::scenario::{Endpoint, OpeningStep, Typed};
-use thalweg_server::config::parse_duration;
+use thalweg_lab::scenario::{Endpoint, OpeningStep, Typed, parse_duration};
 
 /// The heading of these options in the help.
 pub(super) const ENDPOINT: &str = "Endpoint";

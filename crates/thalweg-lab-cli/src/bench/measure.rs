@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thalweg_lab::report::metric_table;
 use thalweg_lab::run::{self, Ended, Misuse, PlanSource, RunContext, RunRequest};
-use thalweg_lab::scenario::{Changes, Control, LoadIn, published_config};
-use thalweg_lab::subject::Place;
-use thalweg_server::config::parse_bytes;
+use thalweg_lab::scenario::{Changes, Control, LoadIn, parse_bytes, published_config};
+use thalweg_lab::subject::{Place, Programs};
+use thalweg_terminal::print;
 
 /// Options that need programs which the lab starts, and have no meaning for a running endpoint.
 const NOT_OF_URL: [&str; 10] = [
@@ -146,8 +146,8 @@ struct ContextArgs {
     /// Read peers from this folder. Each has a subject.toml.
     #[arg(long, value_name = "DIR", default_value = "lab/subjects", help_heading = SUBJECTS)]
     peers: Vec<PathBuf>,
-    /// Measure this thalweg binary [default: this one].
-    #[arg(long, value_name = "PATH", help_heading = SUBJECTS)]
+    /// Measure this thalweg binary [default: the one beside thalweg-lab, or on the PATH].
+    #[arg(long, value_name = "PATH", env = "THALWEG_BIN", hide_env_values = true, help_heading = SUBJECTS)]
     thalweg: Option<PathBuf>,
     /// Count the system calls of subjects, in a separate measurement after each sample. This needs perf.
     #[arg(long, help_heading = SUBJECTS)]
@@ -174,7 +174,7 @@ pub(super) struct RerunArgs {
     context: ContextArgs,
 }
 
-/// Continue an interrupted run, with the same binary on the same machine.
+/// Continue an interrupted run, with the same binaries on the same machine.
 #[derive(Args, Debug)]
 pub(super) struct ContinueArgs {
     /// Name of the run, a unique part of it, a path, or `last`.
@@ -186,13 +186,9 @@ pub(super) struct ContinueArgs {
 
 impl ContextArgs {
     fn context(self) -> anyhow::Result<RunContext> {
-        let program = match self.thalweg {
-            Some(program) => program,
-            None => std::env::current_exe()
-                .context("cannot find the path of this binary; name a binary with --thalweg")?,
-        };
+        let lab = std::env::current_exe().context("cannot find the path of this program")?;
         Ok(RunContext {
-            program,
+            programs: Programs::find(self.thalweg, lab),
             peers: self.peers,
             system_calls: self.system_calls,
             store: self.store.store(),
@@ -268,7 +264,7 @@ impl ScenarioArgs {
 /// Runs a scenario, or measures endpoints.
 pub(super) fn run(args: ScenarioArgs) -> anyhow::Result<Ended> {
     if args.metrics {
-        run::print(&metric_table())?;
+        print(&metric_table())?;
         return Ok(Ended::Complete);
     }
     if !args.install.is_empty() {

@@ -1,12 +1,14 @@
 //! Commands that read finished runs.
 
 use super::{OutputArgs, StoreArgs};
+use crate::report_page::report_page;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::path::PathBuf;
 use thalweg_lab::report::{self, Document};
 use thalweg_lab::run::{self, Ended, StoredRun};
+use thalweg_terminal::say;
 
 /// List runs with time, scenario, completeness and one figure.
 #[derive(Args, Debug)]
@@ -40,7 +42,7 @@ pub(super) struct ShowArgs {
     output: OutputArgs,
 }
 
-/// Export a run as HTML, CSV, JSON or JUnit XML, or its costs for `thalweg plan`.
+/// Export a run as HTML, CSV, JSON or JUnit XML, or its costs for `thalweg-lab plan`.
 #[derive(Args, Debug)]
 pub(super) struct ExportArgs {
     #[command(flatten)]
@@ -76,12 +78,13 @@ enum ReportFormat {
     Json,
     /// JUnit XML, for tools that show test results.
     Junit,
-    /// Costs of connections, messages and bytes, for `thalweg plan`.
+    /// Costs of connections, messages and bytes, for `thalweg-lab plan`.
     Cost,
 }
 
 /// The error of a program that was built without pages.
-const NO_PAGE: &str = "this program has no report page: build it with `make`, which needs Node";
+const NO_PAGE: &str =
+    "this program has no report page: run `make pages`, which needs Node, and build it again";
 
 pub(super) fn list(args: &ListArgs) -> anyhow::Result<Ended> {
     let entries = run::entries(&args.store.store())?;
@@ -94,8 +97,8 @@ pub(super) fn list(args: &ListArgs) -> anyhow::Result<Ended> {
         .map(|entry| entry.map_or_else(|error| error, |run| run.text()))
         .collect();
     if texts.is_empty() {
-        run::say(format_args!(
-            "There is no run in {}; make one with `thalweg bench`, or name another folder with --store.",
+        say(format_args!(
+            "There is no run in {}; make one with `thalweg-lab bench`, or name another folder with --store.",
             args.store.store.display()
         ));
     }
@@ -121,9 +124,7 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<Ended> {
     let run = read(&args.read)?;
     let summary = run.summary();
     let text = match args.format {
-        ReportFormat::Html => {
-            report::html(&summary, crate::serve::report_page().context(NO_PAGE)?)?
-        }
+        ReportFormat::Html => report::html(&summary, report_page().context(NO_PAGE)?)?,
         ReportFormat::Csv => report::csv(&summary),
         ReportFormat::Json => json(&Document::new(&summary))?,
         ReportFormat::Junit => report::junit(&run.plan, &summary, &[]),
@@ -156,7 +157,7 @@ fn read(args: &ReadArgs) -> anyhow::Result<StoredRun> {
 fn stored(store: &StoreArgs, run: &str) -> anyhow::Result<StoredRun> {
     let run = StoredRun::read(&store.store().find(run)?)?;
     for remark in &run.remarks {
-        run::say(format_args!("{}: {remark}", run.name));
+        say(format_args!("{}: {remark}", run.name));
     }
     Ok(run)
 }
@@ -166,6 +167,6 @@ fn json(value: &impl Serialize) -> anyhow::Result<String> {
 }
 
 fn print(text: &str) -> anyhow::Result<Ended> {
-    run::print(text)?;
+    thalweg_terminal::print(text)?;
     Ok(Ended::Complete)
 }

@@ -1,4 +1,4 @@
-//! `thalweg bench` in small: every subject, over TLS, HTTP/2 and as a conversation, with a complete ledger.
+//! `thalweg-lab bench` in small: every subject, over TLS, HTTP/2 and as a conversation, with a complete ledger.
 //! The tests check no performance figure.
 
 mod browser;
@@ -10,11 +10,10 @@ use std::process::{Child, Command, Output};
 use std::sync::{PoisonError, RwLock};
 
 use serde_json::Value;
-use thalweg_testing::undisturbed;
+use thalweg_testing::{skipped, undisturbed};
 
-use crate::harness::skipped;
+use crate::programs::LAB;
 
-const THALWEG: &str = env!("CARGO_BIN_EXE_thalweg");
 const PEERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../lab/subjects");
 
 /// Tests that starve the load generator take this lock exclusively: all tests use the same cores.
@@ -61,7 +60,7 @@ pub(crate) fn run(
 ) -> (Output, Vec<Value>) {
     let (file, out) = (folder.join("scenario.toml"), folder.join("run"));
     std::fs::write(&file, scenario).expect("write the scenario");
-    let mut command = Command::new(THALWEG);
+    let mut command = Command::new(LAB);
     command.arg("bench").arg(&file).arg("--out").arg(&out);
     let ran = complete(&mut command).output().expect("start the binary");
     let samples = std::fs::read_to_string(out.join("samples.jsonl")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `thalweg bench` detects and names a subject that misbehaves on purpose (`tests/subjects/rogue`), or its
+//! `thalweg-lab bench` detects and names a subject that misbehaves on purpose (`tests/subjects/rogue`), or its
 //! percentiles show the fault.
 
 use serde_json::Value;

@@ -7,11 +7,13 @@ mod place;
 mod secrets;
 
 use std::fs;
+use std::process::Command;
 
 use serde_json::Value;
 use thalweg_testing::undisturbed;
 
-use place::{Place, THALWEG, TINY, has_cores, rounded};
+use crate::programs::{LAB, thalweg};
+use place::{Place, TINY, has_cores, rounded};
 
 #[test]
 fn runs_are_listed_shown_and_exported() {
@@ -66,7 +68,7 @@ fn an_archived_run_is_light_and_says_the_same() {
     };
     let (_, table) = ask(&["show", "kept"]).split_once('\n').map(owned).expect("a table");
     assert!(ask(&["show", "run-a"]).ends_with(&table), "{table}");
-    if env!("THALWEG_PAGES") != "0" {
+    if env!("THALWEG_REPORT_BYTES") != "0" {
         let page = ask(&["export", "kept", "--format", "html"]);
         assert!(page.contains("\"shown\":{\"headline\":"), "{page}");
     }
@@ -122,15 +124,25 @@ fn show_beside() {
     assert_eq!(beside(&["--baseline", "thalweg"]), ("thalweg".into(), both.to_owned()));
 }
 
+/// Returns the version that a program prints after its name.
+fn version_of(program: &str, name: &str) -> String {
+    let ran = Command::new(program).arg("--version").output().expect("run the program");
+    let printed = String::from_utf8(ran.stdout).expect("text");
+    printed.trim().strip_prefix(name).expect("its name").to_owned()
+}
+
 #[test]
 fn no_file_of_a_run_knows_where_this_machine_keeps_things() {
     let place = Place::new("paths");
     let (scenario, out) = (place.folder.join("tiny.toml"), place.folder.join("store/run-a"));
-    let words = [&*scenario.to_string_lossy(), "--thalweg", THALWEG, "--out"];
+    let thalweg = thalweg();
+    let words = [&*scenario.to_string_lossy(), "--thalweg", &thalweg, "--out"];
     place.bench(&[&words[..], &[&*out.to_string_lossy()]].concat());
     let manifest = place.json("run-a", "manifest.json");
-    assert_eq!(manifest["command_line"], "thalweg bench tiny.toml --thalweg thalweg --out run-a");
-    assert_eq!(manifest["measured"], manifest["version"]);
+    let command_line = "thalweg-lab bench tiny.toml --thalweg thalweg --out run-a";
+    assert_eq!(manifest["command_line"], command_line);
+    assert_eq!(version_of(LAB, "thalweg-lab "), manifest["version"]);
+    assert_eq!(version_of(&thalweg, "thalweg "), manifest["measured"]);
     assert!(manifest["machine"]["kernel"].as_str().is_some_and(|kernel| !kernel.is_empty()));
     for entry in fs::read_dir(out).expect("a folder").flatten() {
         let text = fs::read_to_string(entry.path()).expect("text");
@@ -167,8 +179,8 @@ fn a_command_comes_first() {
     };
     let sentence = |word: &str, name: &str| {
         format!(
-            "thalweg: `{word}` is before `{name}`; write options after the command (see `thalweg \
-             bench {name} --help`)\n"
+            "thalweg-lab: `{word}` is before `{name}`; write options after the command (see \
+             `thalweg-lab bench {name} --help`)\n"
         )
     };
     assert_eq!(refusal(&["--quick", "list"]), sentence("--quick", "list"));
@@ -302,7 +314,7 @@ fn a_peer_is_installed_quietly_with_quiet() {
     let failed = take("run-a", &["--quiet"]);
     failed.ended_with(1);
     let said = failed.stderr.as_str();
-    let sentence = "thalweg: no subject is left: `made` cannot be installed: ";
+    let sentence = "thalweg-lab: no subject is left: `made` cannot be installed: ";
     assert!(said.starts_with(sentence) && said.ends_with(" failed\ncompiling\n"), "{said}");
     // With a terminal the message appears at once.
     let by_hand = place.bench(&["--peers", "peers", "--install", "made", "--quiet"]);
@@ -335,5 +347,5 @@ fn help_lists_the_scenarios_of_the_library() {
         "{help}"
     );
     assert!(help.contains("rerun") && help.contains("--fail-if"), "{help}");
-    assert!(help.contains("Examples:\n  thalweg bench --url ws://"), "{help}");
+    assert!(help.contains("Examples:\n  thalweg-lab bench --url ws://"), "{help}");
 }

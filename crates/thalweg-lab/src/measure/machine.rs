@@ -1,7 +1,5 @@
 //! The machine of the samples, and its other load.
 
-use std::time::Duration;
-
 use procfs::{Current, CurrentSI};
 use serde::{Deserialize, Serialize};
 
@@ -26,12 +24,6 @@ pub fn core_times(cores: &[usize]) -> CoreTimes {
         total.stolen_s += seconds(times.steal.unwrap_or(0));
     }
     total
-}
-
-/// Returns the time that the hypervisor has taken from all cores so far; 0 without a hypervisor.
-pub fn stolen() -> Duration {
-    let all = procfs::KernelStats::current().map(|stat| stat.total.steal.unwrap_or(0));
-    Duration::from_secs_f64(all.unwrap_or(0) as f64 / procfs::ticks_per_second() as f64)
 }
 
 /// Returns how many packets the kernel has dropped so far because a core's queue was full. On loopback each costs a retransmission timeout.

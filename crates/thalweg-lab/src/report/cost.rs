@@ -233,7 +233,7 @@ pub(super) fn sentences(summary: &Summary, models: &[CostModel]) -> Vec<String> 
         reported.push(format!(
             "For {without} of {} pairs of subject and transport the cells do not separate the costs of \
              connections, messages and bytes: this needs five cells that vary all three, as \
-             `thalweg bench d-cost` has.",
+             `thalweg-lab bench d-cost` has.",
             groups.len()
         ));
     }

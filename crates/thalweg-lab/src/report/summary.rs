@@ -27,8 +27,7 @@ pub struct Summary {
 pub struct Manifest {
     /// The lab's version and commit.
     pub version: String,
-    /// Version and commit of the binary that was measured, which is the lab's own unless `--thalweg` named another. Empty in older
-    /// archives.
+    /// Version and commit of the `thalweg` that was measured. Empty without one, and in older archives.
     pub measured: String,
     /// The browser that was the load, if one was: its version.
     #[serde(skip_serializing_if = "Option::is_none")]

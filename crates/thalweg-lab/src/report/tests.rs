@@ -110,7 +110,7 @@ pub(super) fn manifest() -> Manifest {
         remarks: vec!["loopback, one machine".to_owned()],
         ..MachineNote::default()
     };
-    Manifest::new("0.1.0", "thalweg bench example.toml", machine)
+    Manifest::new("0.1.0", "thalweg-lab bench example.toml", machine)
 }
 
 #[test]

@@ -60,7 +60,7 @@ pub fn archive(run: &StoredRun, to: &Path) -> anyhow::Result<()> {
 
 /// Returns the line of a sample without its points over time, unless results or curves are made of them: in a
 /// long span, a ramp within an objective, a load on an external endpoint, or a keyed load, whose memory in
-/// the kernel `thalweg plan` uses. All other bytes stay as they are, and so does a half-written line.
+/// the kernel `thalweg-lab plan` uses. All other bytes stay as they are, and so does a half-written line.
 fn without_short_timeline(line: &str) -> String {
     let Ok(TimedSample { span_us, held, received, timeline: Some(timeline) }) =
         serde_json::from_str(line)

@@ -53,7 +53,7 @@ pub(super) fn without_folders(words: &[String]) -> Vec<String> {
 /// Joins the words to a line that a shell would split into the same words.
 pub(super) fn line(words: &[String]) -> String {
     let quoted = words.iter().map(|word| quoted(word));
-    std::iter::once("thalweg".to_owned()).chain(quoted).collect::<Vec<_>>().join(" ")
+    std::iter::once("thalweg-lab".to_owned()).chain(quoted).collect::<Vec<_>>().join(" ")
 }
 
 /// Quotes a word for a shell.
@@ -107,6 +107,6 @@ mod tests {
     #[test]
     fn a_line_can_be_typed_again() {
         let words = ["bench", "a b", "--set=x=[1,2]", "it's", ""].map(str::to_owned);
-        assert_eq!(line(&words), r"thalweg bench 'a b' --set=x=[1,2] 'it'\''s' ''");
+        assert_eq!(line(&words), r"thalweg-lab bench 'a b' --set=x=[1,2] 'it'\''s' ''");
     }
 }

@@ -5,41 +5,38 @@ use super::files::SAMPLES;
 use super::machine::machine_note;
 use super::peers::find_programs;
 use super::stored_run::StoredRun;
-use super::{Ended, RunContext, measure, misuse, now, place_of, secrets};
+use super::{Ended, RunContext, measure, measured, misuse, now, place_of, secrets};
 use crate::report::Addition;
 use crate::subject::{self, Cores};
 
-/// Continues an interrupted run in its folder, with the same binary on the same machine.
+/// Continues an interrupted run in its folder, with the same binaries on the same machine.
 pub fn continue_run(run: &str, context: &RunContext) -> anyhow::Result<Ended> {
     let run = StoredRun::read(&context.store.find(run)?)?;
     secrets::expect_all_kept(&run.plan)?;
     let StoredRun { name, folder, mut plan, mut manifest, samples, .. } = run;
     if !manifest.ended.is_empty() && !manifest.was_interrupted {
         return Err(misuse(format!(
-            "`{name}` is complete; start a new run with `thalweg bench rerun`"
+            "`{name}` is complete; start a new run with `thalweg-lab bench rerun`"
         )));
     }
     if !folder.join(SAMPLES).exists() {
         return Err(misuse(format!(
-            "`{name}` is archived; start a new run with `thalweg bench rerun`"
+            "`{name}` is archived; start a new run with `thalweg-lab bench rerun`"
         )));
     }
     context.output.check(&plan)?;
     find_programs(&mut plan, &context.peers)?;
+    let measured = measured(&plan, &context.programs)?;
     let peers = subject::install_peers(&mut plan, context.output.is_quiet)?;
     let place = place_of(&manifest)?;
     let cores = Cores::allowed()?;
     let machine = machine_note(&plan, &cores, &place);
-    let addition = Addition {
-        begun: now(),
-        version: context.version.clone(),
-        measured: subject::version_of(&context.program)?,
-    };
+    let addition = Addition { begun: now(), version: context.version.clone(), measured };
     let same = |what: &str, is_same: bool| match is_same {
         true => Ok(()),
         false => Err(misuse(format!(
             "`{name}` was begun with another {what}, and figures of both must not be mixed; \
-             start a new run with `thalweg bench rerun`"
+             start a new run with `thalweg-lab bench rerun`"
         ))),
     };
     same("version of the lab", manifest.version == addition.version)?;

@@ -1,12 +1,13 @@
 //! Saves, prints and judges a run when no more samples are taken.
 
 use super::bundle::Bundle;
-use super::{Ended, OutputOptions, endpoints, now, print, say};
+use super::{Ended, OutputOptions, endpoints, now};
 use crate::measure::Sample;
 use crate::report::{self, Hit, Manifest, Summary};
 use crate::scenario::Plan;
 use anyhow::{Context, bail};
 use std::path::Path;
+use thalweg_terminal::{print, say};
 
 /// Saves everything, prints results, and only then errors.
 pub(super) fn end(

@@ -65,7 +65,7 @@ pub(super) fn expect_percentiles(folder: &Path) -> anyhow::Result<()> {
     if let Some(name) = EARLIER.into_iter().find(|name| folder.join(name).exists()) {
         bail!(
             "{} has {name}, as runs of labs before 28 November 2026: read it with the build that \
-             its manifest.json names, or take the run again with `thalweg bench rerun`",
+             its manifest.json names, or take the run again with `thalweg-lab bench rerun`",
             folder.display()
         );
     }

@@ -1,6 +1,5 @@
 //! Ctrl-C: once, the run ends with its samples; twice, at once. The processes of the run end either way.
 
-use super::say;
 use crate::subject;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
@@ -9,6 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use thalweg_terminal::say;
 
 /// Exit code of a program that ended by SIGINT, as in a shell.
 pub const INTERRUPTED: u8 = 130;

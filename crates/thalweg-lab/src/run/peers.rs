@@ -1,9 +1,10 @@
 //! Installs the peers of a plan, and finds them on this machine.
 
-use super::{Ended, RunContext, misuse, print, programs};
-use crate::scenario::{self, Plan, Program};
+use super::{Ended, RunContext, misuse, programs};
+use crate::scenario::{self, LAB, Plan, Program, THALWEG};
 use crate::subject;
 use std::path::PathBuf;
+use thalweg_terminal::print;
 
 /// Installs peers by name, or all; prints the version of each, or why it is missing.
 pub fn install(names: &[String], context: &RunContext) -> anyhow::Result<Ended> {
@@ -65,9 +66,37 @@ pub(super) fn find_programs(plan: &mut Plan, folders: &[PathBuf]) -> anyhow::Res
                     )));
                 };
                 peer.folder.clone_from(&found.folder);
+                // Archived when `limit` was a command of the measured binary.
+                if let [program, command, ..] = &mut *peer.command
+                    && (&**program, &**command) == (THALWEG, "limit")
+                {
+                    LAB.clone_into(program);
+                }
             }
             _ => {}
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::Changes;
+
+    #[test]
+    fn limit_of_an_archived_plan_is_a_command_of_the_lab() {
+        let folders = [PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../lab/subjects"))];
+        let text = include_str!("../../../../lab/subjects/limit/power.toml");
+        let peers = peers_in(&folders).unwrap();
+        let mut plan = scenario::read(text, &Changes::default(), &peers).unwrap();
+        for program in programs(&mut plan) {
+            if let Program::Peer(peer) = program {
+                THALWEG.clone_into(&mut peer.command[0]);
+            }
+        }
+        assert!(plan.runs_thalweg());
+        find_programs(&mut plan, &folders).unwrap();
+        assert!(!plan.runs_thalweg());
+    }
 }

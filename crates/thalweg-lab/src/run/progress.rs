@@ -1,6 +1,6 @@
 //! Progress of the run: a bar in a terminal, a line per cell elsewhere, or quiet.
 
-use super::{eta::Eta, say};
+use super::eta::Eta;
 use crate::load_generator::Figures;
 use crate::measure::Sample;
 use crate::measure::comparison::Comparison;
@@ -9,6 +9,7 @@ use crate::scenario::{Plan, Slot};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
+use thalweg_terminal::say;
 
 #[derive(Debug)]
 pub(super) struct Progress {

@@ -153,7 +153,7 @@ impl Bench<'_> {
         let Subject { program, settings, arguments, processes, .. } = self.plan.subject(slot);
         let drive = self.plan.part(slot).drive;
         let launch = Launch { program, settings, drive, start_us, arguments, processes };
-        Running::start(&self.context.program, &launch, self.place, self.cores, &self.log)
+        Running::start(&self.context.programs, &launch, self.place, self.cores, &self.log)
     }
 
     fn watched(&self, running: &Running, settings: &Settings) -> Watched {

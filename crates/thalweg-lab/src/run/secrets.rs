@@ -52,7 +52,7 @@ pub(super) fn expect_all_kept(plan: &Plan) -> anyhow::Result<()> {
         .any(|subject| matches!(&subject.program, Program::Url(endpoint) if lacks(endpoint)))
     {
         return Err(misuse(
-            "this run used headers, query values, messages, bodies, tokens or --cacert, which are not stored because they may be secrets; measure again with `thalweg bench --url`",
+            "this run used headers, query values, messages, bodies, tokens or --cacert, which are not stored because they may be secrets; measure again with `thalweg-lab bench --url`",
         ));
     }
     Ok(())

@@ -80,7 +80,7 @@ impl Store {
     fn without_runs(&self) -> anyhow::Error {
         let store = self.folder.display();
         misuse(format!(
-            "there is no run in {store}: `thalweg bench` makes one, --store names another folder"
+            "there is no run in {store}: `thalweg-lab bench` makes one, --store names another folder"
         ))
     }
 

@@ -49,7 +49,7 @@ pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Res
         return Err("a ceiling needs a p99_us_max, e.g. 50000".to_owned());
     }
     if drive.is_of_endpoints() {
-        return Err("to listen to an endpoint, use `thalweg bench --url`".to_owned());
+        return Err("to listen to an endpoint, use `thalweg-lab bench --url`".to_owned());
     }
     if settings.compress && *program == Program::Limit {
         return Err("`limit` compresses nothing: leave it out, or compress".to_owned());

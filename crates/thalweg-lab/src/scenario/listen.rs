@@ -1,4 +1,4 @@
-//! A plan for endpoints that somebody runs: `thalweg bench --url`.
+//! A plan for endpoints that somebody runs: `thalweg-lab bench --url`.
 
 use super::check::{EVENT_BYTES_MAX, RATE_MAX, connecting, slow};
 use super::plan::{Cell, Part, Plan, Subject};

@@ -42,7 +42,8 @@ pub enum PeerDialect {
 ///
 /// In `install`, `command` and `version`, `{listen}` stands for address and port, `{source}` for what it is to send by itself,
 /// `{folder}` for where the `subject.toml` lies, `{out}` for where installing is to leave its program, and the name of a setting,
-/// e.g. `{mode}`, for its value. A `command` may begin with `{thalweg}`: the binary that is measured.
+/// e.g. `{mode}`, for its value. A `command` may begin with `{thalweg}`, the binary that is measured, or `{lab}`, the lab's own
+/// program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Peer {

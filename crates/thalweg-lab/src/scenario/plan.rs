@@ -1,6 +1,6 @@
 //! The plan of a run, in order: parts, cells, subjects, samples.
 
-use super::{Drive, Figure, Process, Program, ScenarioError, Settings, unknown};
+use super::{Drive, Figure, Process, Program, ScenarioError, Settings, THALWEG, unknown};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -179,6 +179,15 @@ impl Plan {
         };
         let budgets = self.parts.iter().filter_map(|part| part.budget_s);
         Duration::from_secs(budgets.sum()) + self.slots().map(of_slot).sum::<Duration>()
+    }
+
+    /// Returns whether a subject, or a process beside one, is the build that is measured.
+    pub fn runs_thalweg(&self) -> bool {
+        let names_thalweg = |word: &String| word.contains(THALWEG);
+        self.subjects().any(|subject| {
+            let mut beside = subject.processes.iter().flat_map(|process| &process.command);
+            subject.program.is_thalweg() || beside.any(names_thalweg)
+        })
     }
 
     fn rounds(&self, slot: Slot) -> u32 {

@@ -4,6 +4,7 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use std::fmt::Display;
 use std::marker::PhantomData;
+use std::time::Duration;
 
 /// The unit of a key's numbers, with the factors of the units that a string may have.
 pub(super) struct QuantityUnit {
@@ -13,8 +14,14 @@ pub(super) struct QuantityUnit {
     example: &'static str,
 }
 
-const TIMES: &[(&str, u64)] =
-    &[("us", 1), ("ms", 1_000), ("s", 1_000_000), ("m", 60_000_000), ("h", 3_600_000_000)];
+const TIMES: &[(&str, u64)] = &[
+    ("us", 1),
+    ("ms", 1_000),
+    ("s", 1_000_000),
+    ("m", 60_000_000),
+    ("h", 3_600_000_000),
+    ("d", 86_400_000_000),
+];
 const SIZES: &[(&str, u64)] = &[
     ("B", 1),
     ("KB", 1_000),
@@ -34,7 +41,7 @@ const BYTES: QuantityUnit = QuantityUnit {
 };
 
 const fn time(divisor: u64) -> QuantityUnit {
-    QuantityUnit { factors: TIMES, divisor, example: "a number and us, ms, s, m or h" }
+    QuantityUnit { factors: TIMES, divisor, example: "a number and us, ms, s, m, h or d" }
 }
 
 impl QuantityUnit {
@@ -73,6 +80,23 @@ impl QuantityUnit {
         let value = self.number(toml::Value::deserialize(from)?).map_err(|error| custom(&error))?;
         value.try_into().map_err(|error: toml::de::Error| custom(&error.message()))
     }
+}
+
+/// Parses a time with a unit, such as `250ms`.
+///
+/// # Errors
+/// Returns a sentence with the units.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    MICROSECONDS.parse(text).map(Duration::from_micros)
+}
+
+/// Parses a size, such as `64KiB` or `512`.
+///
+/// # Errors
+/// Returns a sentence with the units.
+pub fn parse_bytes(text: &str) -> Result<usize, String> {
+    let bytes = text.parse().or_else(|_| BYTES.parse(text))?;
+    usize::try_from(bytes).map_err(|_| format!("`{text}` is too much"))
 }
 
 /// Reads a number of microseconds.
@@ -188,6 +212,8 @@ mod tests {
             assert_eq!(BYTES.parse(text), Ok(expected));
         }
         assert_eq!(SECONDS.parse("2m"), Ok(120));
+        assert_eq!(parse_duration("2d"), Ok(Duration::from_secs(2 * 86_400)));
+        assert_eq!((parse_bytes("512"), parse_bytes("1KiB")), (Ok(512), Ok(1024)));
     }
 
     #[test]
@@ -195,6 +221,7 @@ mod tests {
         for text in ["", "us", "1", "1 us", "-1us", "1.5us", "10KB", "18446744073709551615h"] {
             assert!(MICROSECONDS.parse(text).is_err(), "{text}");
         }
+        assert!(parse_duration("5").is_err() && parse_bytes("1kb").is_err());
         assert_eq!(MILLISECONDS.parse("500us"), Err("`500us` is too precise for this key".into()));
     }
 }

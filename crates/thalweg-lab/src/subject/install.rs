@@ -1,6 +1,6 @@
 //! Peers are installed on demand and before a run, so that no sample waits for a compiler.
 
-use super::version_of;
+use super::programs::{find_program, version_of};
 use crate::scenario::{Peer, Plan, Program};
 use anyhow::{Context, bail};
 use std::collections::{BTreeMap, BTreeSet};
@@ -116,12 +116,6 @@ fn run_install(peer: &Peer, is_quiet: bool) -> anyhow::Result<()> {
     }
     say(&format!("installed {} in {} s", peer.name, begun.elapsed().as_secs()));
     Ok(())
-}
-
-/// Finds a program on the `PATH`.
-fn find_program(name: &str) -> Option<std::path::PathBuf> {
-    let folders = std::env::var_os("PATH")?;
-    std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
 /// Returns whether `built` is newer than every source in the folder of a `subject.toml`.

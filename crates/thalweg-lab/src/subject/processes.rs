@@ -3,14 +3,14 @@
 
 use super::child::OwnedChild;
 use super::temporary_folder::TemporaryFolder;
-use super::{Cores, place::free_port, probe};
+use super::{Cores, Programs, place::free_port, probe};
 use crate::scenario::{Process, Role};
 use anyhow::{Context, bail};
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -42,11 +42,11 @@ struct RunningProcess {
 }
 
 impl Processes {
-    /// Starts the processes on the cores beside the subject's; each must be ready `within` this time. `program` is the measured binary.
+    /// Starts the processes on the cores beside the subject's; each must be ready `within` this time.
     /// An error names the failed process, and the processes already started are ended.
     pub(super) fn start(
         processes: &[Process],
-        program: &Path,
+        programs: &Programs,
         shards: u32,
         cores: &Cores,
         within: Duration,
@@ -58,7 +58,7 @@ impl Processes {
         let places = started.places.insert(Places::new()?);
         for process in processes {
             let name = &process.name;
-            let running = RunningProcess::start(process, program, shards, cores, places)
+            let running = RunningProcess::start(process, programs, shards, cores, places)
                 .with_context(|| format!("the process `{name}` beside the subject"))?;
             started.running.push(running);
             // Pushed before the wait, so that an error ends this process, too.
@@ -70,19 +70,19 @@ impl Processes {
     }
 
     /// Replaces the placeholders in a word of the subject's command.
-    pub(super) fn fill(&mut self, word: &str, program: &Path) -> anyhow::Result<String> {
+    pub(super) fn fill(&mut self, word: &str, programs: &Programs) -> anyhow::Result<String> {
         const SUBJECT: &str = "subject";
         let wants_folder = word.contains("{dir}");
         let places = match &mut self.places {
             Some(places) => places,
             None if wants_folder || word.contains("{port.") => self.places.insert(Places::new()?),
-            None => return Ok(word.to_owned()),
+            None => return programs.fill(word),
         };
         if wants_folder {
             fs::create_dir_all(places.folder.path().join(SUBJECT))
                 .context("the subject's folder cannot be created")?;
         }
-        places.fill(word, SUBJECT, program)
+        places.fill(word, SUBJECT, programs)
     }
 
     /// Returns the address that replaces `{port.NAME}`, if a command has this placeholder.
@@ -114,7 +114,7 @@ impl Processes {
 impl RunningProcess {
     fn start(
         process: &Process,
-        program: &Path,
+        programs: &Programs,
         shards: u32,
         cores: &Cores,
         places: &mut Places,
@@ -122,7 +122,7 @@ impl RunningProcess {
         let Process { name, role, command } = process;
         let folder = places.folder.path().join(name);
         fs::create_dir(&folder).context("its folder cannot be created")?;
-        let words = command.iter().map(|word| places.fill(word, name, program));
+        let words = command.iter().map(|word| places.fill(word, name, programs));
         let words = words.collect::<anyhow::Result<Vec<String>>>()?;
         let (first, rest) = words.split_first().context("it has no command")?;
         let log = places.folder.path().join(format!("{name}.log"));
@@ -212,7 +212,7 @@ impl Places {
     }
 
     /// Replaces all placeholders in a word, for the process with this name.
-    fn fill(&mut self, word: &str, name: &str, program: &Path) -> anyhow::Result<String> {
+    fn fill(&mut self, word: &str, name: &str, programs: &Programs) -> anyhow::Result<String> {
         let mut filled = String::new();
         let mut rest = word;
         while let Some((before, after)) = rest.split_once("{port.") {
@@ -227,9 +227,7 @@ impl Places {
         if filled.contains("{nats}") {
             filled = filled.replace("{nats}", &nats_server()?);
         }
-        Ok(filled
-            .replace("{dir}", &self.folder.path().join(name).to_string_lossy())
-            .replace("{thalweg}", &program.to_string_lossy()))
+        programs.fill(&filled.replace("{dir}", &self.folder.path().join(name).to_string_lossy()))
     }
 }
 
@@ -248,6 +246,7 @@ fn nats_server() -> anyhow::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     fn process(name: &str, role: Role, command: &[&str]) -> Process {
         let command = command.iter().map(|word| (*word).to_owned()).collect();
@@ -271,7 +270,11 @@ mod tests {
 
     fn start_within(processes: &[Process], within: Duration) -> anyhow::Result<Processes> {
         let cores = Cores::allowed().unwrap();
-        Processes::start(processes, Path::new("thalweg"), 1, &cores, within)
+        Processes::start(processes, &programs(), 1, &cores, within)
+    }
+
+    fn programs() -> Programs {
+        Programs::find(Some("thalweg".into()), "thalweg-lab".into())
     }
 
     fn is_alive(pid: u32) -> bool {
@@ -292,7 +295,7 @@ mod tests {
         let pids: Vec<u32> = running.pids().map(|(_, pid)| pid).collect();
         let addresses: Vec<SocketAddr> = running.addresses(Role::Nats).collect();
         assert!(pids.iter().all(|pid| is_alive(*pid)) && addresses[0] != addresses[1]);
-        let filled = running.fill("nats://{port.b}:{port.c}:{port.b}", Path::new("")).unwrap();
+        let filled = running.fill("nats://{port.b}:{port.c}:{port.b}", &programs()).unwrap();
         let port = addresses[1].port();
         assert!(
             filled.starts_with(&format!("nats://{port}:")) && filled.ends_with(&port.to_string())

@@ -60,7 +60,7 @@ fn summary(drive: &str, cells: &str) -> anyhow::Result<Summary> {
             }
         })
         .collect();
-    let manifest = Manifest::new("0", "thalweg bench", MachineNote::default());
+    let manifest = Manifest::new("0", "thalweg-lab bench", MachineNote::default());
     Ok(Summary::new(&plan, &samples, manifest))
 }
 

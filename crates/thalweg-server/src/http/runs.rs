@@ -45,7 +45,7 @@ pub(super) async fn answer(
     let allowed = http.allow(ViewRuns, parts, &query, requester).await?;
     let Some(runs) = http.runs(&allowed) else {
         let message = "this server serves no runs: start it with --runs thalweg-runs, the folder \
-                       to which thalweg bench writes them";
+                       to which thalweg-lab bench writes them";
         return Err(Refusal::new(ErrorCode::NotFound, message).into());
     };
     Ok(match wanted(rest) {

@@ -144,7 +144,7 @@ fn a_file_is_refused_with_the_remedy_and_a_missing_folder_may_come() {
     assert!(Runs::new(&place.0.join("none")).is_ok());
     fs::write(place.0.join("file"), "").unwrap();
     let refusal = Runs::new(&place.0.join("file")).unwrap_err();
-    assert!(refusal.contains("not a readable folder") && refusal.contains("thalweg bench"));
+    assert!(refusal.contains("not a readable folder") && refusal.contains("thalweg-lab bench"));
 }
 
 #[test]

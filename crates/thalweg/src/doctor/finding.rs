@@ -2,7 +2,7 @@
 
 use anyhow::bail;
 use serde::Serialize;
-use thalweg_lab::run::{print, printable};
+use thalweg_terminal::{print, printable};
 
 use crate::reach::one_line;
 

@@ -50,7 +50,7 @@ pub(super) struct Settings {
     /// Add the topics of the demo: car_live_data, car-positions, max-speed, ticker, matchesfeed/…, demo/…, lab/…
     #[arg(long)]
     pub(super) demo: bool,
-    /// Serve the reports of `thalweg bench` in this folder at /runs, to clients that may subscribe to **
+    /// Serve the reports of `thalweg-lab bench` in this folder at /runs, to clients that may subscribe to **
     #[arg(long, value_name = "DIR")]
     pub(super) runs: Option<PathBuf>,
     /// Compress messages for clients that ask for it, with permessage-deflate or gzip

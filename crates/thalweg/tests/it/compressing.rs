@@ -5,7 +5,7 @@ mod firefox;
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress};
 
-use crate::harness::{Frame, Program, Server, Socket, opcode, request};
+use crate::harness::{Frame, Server, Socket, opcode, request, thalweg};
 
 /// Offers that keep the context of the server.
 const OFFERS: [&str; 2] = ["permessage-deflate; client_max_window_bits", "permessage-deflate"];
@@ -186,7 +186,7 @@ fn tailed(flags: &[&str]) -> (Vec<String>, f64) {
     const EVENTS: u64 = 200;
     let server = Server::start(&["--compression"]);
     let url = format!("http://{}/v1/topics/{CARS}", server.address);
-    let mut tail = Program::thalweg(&[&["tail", &url], flags].concat());
+    let mut tail = thalweg(&[&["tail", &url], flags].concat());
     server.await_connections(1);
     let before = server.metric("thalweg_sent_bytes_total");
     let lines = (0..EVENTS).map(|number| {
@@ -215,8 +215,7 @@ fn a_tail_is_compressed_only_where_gzip_is_possible() {
     let (lines, bytes) = tailed(&["--compress"]);
     assert!(bytes < lines.iter().map(|line| line.len() as f64).sum::<f64>());
     let tail = ["tail", "http://127.0.0.1:1", "--topic", CARS, "--compress"];
-    let (status, said) =
-        Program::thalweg(&[&tail[..], &["--transport", "websocket"]].concat()).end();
+    let (status, said) = thalweg(&[&tail[..], &["--transport", "websocket"]].concat()).end();
     assert_eq!(status.code(), Some(1), "{said}");
     assert!(said.contains("use --transport http-streaming or sse"), "{said}");
 }

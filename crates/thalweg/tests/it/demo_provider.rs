@@ -2,11 +2,11 @@
 
 use std::net::SocketAddr;
 
-use crate::harness::{Program, Response, Socket, request, wait_for};
+use crate::harness::{Program, Response, Socket, request, thalweg, wait_for};
 
 fn started(arguments: &[&str]) -> (Program, SocketAddr) {
     let always = ["demo-provider", "--listen", "127.0.0.1:0", "--size", "5KB"];
-    let mut program = Program::thalweg(&[&always, arguments].concat());
+    let mut program = thalweg(&[&always, arguments].concat());
     let said = program.line().expect("a first line");
     let url = said.rsplit(' ').next().expect("a URL");
     let rest = said.strip_prefix("listening on http://").expect("where it listens");

@@ -6,7 +6,7 @@
 mod foreign;
 mod paths;
 
-use crate::harness::{Program, Server};
+use crate::harness::{Server, thalweg};
 
 /// Longer than a busy machine needs for an answer.
 const PATIENTLY: [&str; 2] = ["--wait", "60s"];
@@ -24,7 +24,7 @@ struct Diagnosis {
 impl Diagnosis {
     fn from_url(url: &str, more: &[&[&str]]) -> Self {
         let arguments = [&["doctor", url], &*more.concat()].concat();
-        let mut program = Program::thalweg(&arguments);
+        let mut program = thalweg(&arguments);
         let lines: Vec<String> = std::iter::from_fn(|| program.line()).collect();
         let (status, said) = program.end();
         assert!(matches!(status.code(), Some(0 | 1)), "{status}: {said}");

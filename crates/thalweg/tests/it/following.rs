@@ -5,13 +5,13 @@ use std::{
     net::TcpListener,
 };
 
-use crate::harness::{Program, Proxy, Server, wait_for};
+use crate::harness::{Program, Proxy, Server, thalweg, wait_for};
 
 const TRANSPORTS: [&str; 5] =
     ["websocket", "sse", "http-streaming", "long-polling", "forever-frame"];
 
 fn tail(url: &str, more: &[&str]) -> Program {
-    Program::thalweg(&[&["tail", url], more].concat())
+    thalweg(&[&["tail", url], more].concat())
 }
 
 fn numbers(lines: &[String]) -> Vec<u64> {
@@ -180,7 +180,7 @@ fn every_transport_works_over_tls_with_a_token() {
     let server = Server::start(&[&["--tls-self-signed"], &tokens[..]].concat());
     let url = format!("https://{}/v1/topics/numbers", server.address);
     let insecure = ["--insecure", "--token", "may-publish"];
-    let mut program = Program::thalweg(&[&["pub", &url], &insecure[..]].concat());
+    let mut program = thalweg(&[&["pub", &url], &insecure[..]].concat());
     program.give("1\n2\n");
     let (status, said) = program.end();
     assert!(status.success(), "{said}");
@@ -298,7 +298,7 @@ fn an_interrupted_count_is_a_failure() {
 #[test]
 fn mistakes_are_answered_with_the_remedy() {
     let check = |arguments: &[&str], expected: &str| {
-        let mut program = Program::thalweg(&[&["tail"], arguments].concat());
+        let mut program = thalweg(&[&["tail"], arguments].concat());
         let (status, said) = program.end();
         assert!(!status.success() && said.contains(expected), "{arguments:?}: {said}");
     };

@@ -6,10 +6,8 @@
 //! - `bystander`: a subscriber that must not notice an attack
 //! - `signs`: metrics and memory of a server
 //! - `server`: starts and stops `thalweg serve`
-//! - `program`: runs other commands of the binary
 //! - `terminal`: a terminal for a program
 //! - `proxy`: a proxy that breaks connections
-//! - `upstream`: an HTTP server to fetch from, which may send invalid responses
 //! - `socket`: reads bytes with patience
 //! - `chunks`: a chunked body
 //! - `http`: requests and responses on a socket
@@ -20,13 +18,14 @@
 //! - `reader`: parses the bytes of each transport
 //! - `subscriber`: receives messages over any transport
 
+use std::process::Command;
+
 mod bystander;
 mod chunks;
 mod frames;
 mod http;
 mod http2;
 mod message;
-mod program;
 mod proxy;
 mod raw;
 mod reader;
@@ -37,7 +36,6 @@ mod subscriber;
 mod terminal;
 mod tls;
 mod transport;
-mod upstream;
 mod websocket;
 
 pub(crate) use bystander::{ticking, unharmed, unharmed_over};
@@ -45,7 +43,6 @@ pub(crate) use frames::{H2, H2Frame, flag, frame, hpack, kind};
 pub(crate) use http::{Published, Response, at, chunk, offset, request};
 pub(crate) use http2::Http2;
 pub(crate) use message::{Gap, Received, close};
-pub(crate) use program::Program;
 pub(crate) use proxy::Proxy;
 pub(crate) use raw::{Answer, Duplex, Raw};
 pub(crate) use server::{OPEN, PUBLISHER, STALLS_SOON, Server, TRUSTED, metric, outside};
@@ -54,9 +51,14 @@ pub(crate) use subscriber::Subscriber;
 pub(crate) use terminal::Terminal;
 pub(crate) use tls::TlsClient;
 pub(crate) use transport::{Line, Transport};
-pub(crate) use upstream::{Reply, Upstream, response};
 pub(crate) use websocket::{Frame, opcode};
 
 pub(crate) use thalweg_testing::{
-    LOOK_AGAIN_AFTER, Patience, connect, receive, skipped, try_receive, wait_for, wait_for_value,
+    LOOK_AGAIN_AFTER, Patience, Program, Reply, Upstream, connect, receive, response, skipped,
+    try_receive, wait_for, wait_for_value,
 };
+
+/// Starts another command of the program than `serve`.
+pub(crate) fn thalweg(arguments: &[&str]) -> Program {
+    Program::start(Command::new(env!("CARGO_BIN_EXE_thalweg")).args(arguments))
+}

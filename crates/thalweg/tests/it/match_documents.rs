@@ -3,7 +3,7 @@
 use serde_json::Value;
 use thalweg_match_feed::{Match, Size};
 
-use crate::harness::{Program, Server, Socket, Transport, request};
+use crate::harness::{Program, Server, Socket, Transport, request, thalweg};
 
 const VALUES: [&str; 2] = ["--topic", "matchesfeed/**,kind=value"];
 
@@ -90,8 +90,7 @@ fn clients_of_a_killed_server_end_with_the_published_document() {
     let url = format!("http://{address}/v1/topics/{TOPIC}");
     let mut game = Match::new(2, "8", Size::Medium);
     publish(&server, &mut game);
-    let mut tails =
-        transports.map(|transport| Program::thalweg(&["tail", &url, "--transport", transport]));
+    let mut tails = transports.map(|transport| thalweg(&["tail", &url, "--transport", transport]));
     let equal = |tails: &mut [Program], game: &Match| {
         let document = parse(game.json());
         for tail in tails {

@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use crate::harness::{Program, Server};
+use crate::harness::{Program, Server, thalweg};
 
 fn publish(server: &Server, topic: &str, more: &[&str]) -> Program {
     let url = format!("http://{}/v1/topics/{topic}", server.address);
-    Program::thalweg(&[&["pub", &url], more].concat())
+    thalweg(&[&["pub", &url], more].concat())
 }
 
 fn history(server: &Server, topic: &str) -> Vec<Value> {
@@ -48,7 +48,7 @@ fn a_restart_is_published_through() {
     let address = server.address.to_string();
     let mut program = publish(&server, "numbers", &[]);
     let url = format!("http://{address}/v1/topics/numbers");
-    let mut tail = Program::thalweg(&["tail", &url, "--from", "earliest"]);
+    let mut tail = thalweg(&["tail", &url, "--from", "earliest"]);
     program.give(&lines(0..2000));
     let first = tail.lines(100);
     server.kill();
@@ -114,7 +114,7 @@ fn text_that_is_not_utf8_is_named() {
 #[test]
 fn it_is_one_topic_at_a_time() {
     let check = |arguments: &[&str], expected: &str| {
-        let (status, said) = Program::thalweg(&[&["pub"], arguments].concat()).end();
+        let (status, said) = thalweg(&[&["pub"], arguments].concat()).end();
         assert!(!status.success() && said.contains(expected), "{arguments:?}: {said}");
     };
     check(&["http://localhost"], "name a topic");

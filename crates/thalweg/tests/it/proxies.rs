@@ -10,7 +10,7 @@ use behind::PATIENCE_S;
 pub(crate) use behind::{Behind, ProxyKind};
 
 use crate::harness::{
-    Line, Program, Received, Response, Server, Socket, Subscriber, Transport, request,
+    Line, Program, Received, Response, Server, Socket, Subscriber, Transport, request, thalweg,
 };
 
 const ROOTS: [&str; 2] = ["", "/live"];
@@ -71,7 +71,7 @@ fn tails(behind: &Behind) -> Vec<Tail> {
         let path = format!("{root}/v1/topics/{name}{}", root.replace('/', "-"));
         let url = format!("http://{}{path}", behind.address);
         let arguments = ["tail", &url, "--transport", name, "--from", "earliest"];
-        let mut tail = Tail { program: Program::thalweg(&arguments), name, path, last: 0 };
+        let mut tail = Tail { program: thalweg(&arguments), name, path, last: 0 };
         (0..3).for_each(|_| tail.exchange(behind));
         tails.push(tail);
     }
@@ -132,7 +132,7 @@ fn takes_a_request_without_an_end(behind: &Behind, server: &Server) {
     let mut subscriber = server.subscribe(Transport::HttpStreaming, "/fast");
     subscriber.confirmed();
     let url = format!("http://{}/live/v1/topics/fast", behind.address);
-    let mut publisher = Program::thalweg(&["pub", &url, "--fast", "--quiet"]);
+    let mut publisher = thalweg(&["pub", &url, "--fast", "--quiet"]);
     for number in 1..=3 {
         publisher.give(&format!("{number}\n"));
         assert_eq!(subscriber.envelope().events, [number]);

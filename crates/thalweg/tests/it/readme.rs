@@ -130,6 +130,6 @@ fn commands(document: &str) -> Vec<String> {
 fn commands_are_found_in_shell_blocks_only() {
     let readme = "curl no\n```sh\nmake run\ncurl one\n$ curl two \\\n  three\n```\n\
                   ```rust\ncurl no\n```\n```console\n$ curl four\nanswer\n```\n\
-                  ```sh ignore\nthalweg no\n```\n```sh\nthalweg tail five\nthalweg bench\n```\n";
+                  ```sh ignore\nthalweg no\n```\n```sh\nthalweg tail five\nthalweg-lab bench\n```\n";
     assert_eq!(commands(readme), ["curl one", "curl two three", "curl four", "thalweg tail five"]);
 }

@@ -100,7 +100,7 @@ fn the_archive_is_listed_the_newest_first_and_its_files_are_as_they_lie_there() 
         assert!(answer.body == fs::read(folder.join("a1").join(stored)).expect(file), "{file}");
     }
     let said = server.get("/runs/a1/report.html").refused(404, "not_found");
-    assert!(said.contains("thalweg bench export"), "{said}");
+    assert!(said.contains("thalweg-lab bench export"), "{said}");
 }
 
 #[test]
@@ -343,6 +343,6 @@ fn runs_must_be_a_folder() {
         let output = command.output().expect("run the binary");
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
-        assert!(said.contains("thalweg bench") && said.contains("--runs"), "{said}");
+        assert!(said.contains("thalweg-lab bench") && said.contains("--runs"), "{said}");
     }
 }

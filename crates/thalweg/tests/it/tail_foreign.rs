@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 
-use crate::harness::{Program, Server, Terminal, connect};
+use crate::harness::{Program, Server, Terminal, connect, thalweg};
 
 /// A server whose responses the test writes.
 struct Foreign(TcpListener);
@@ -69,7 +69,7 @@ const NDJSON: &str = "application/x-ndjson";
 const STREAMING: [&str; 2] = ["--transport", "http-streaming"];
 
 fn tail(url: &str, more: &[&str]) -> Program {
-    Program::thalweg(&[&["tail", url], more].concat())
+    thalweg(&[&["tail", url], more].concat())
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn a_terminal_shows_control_characters_and_does_not_obey_them() {
     assert!(program.wait().expect("its status").success());
     assert_eq!(shown.trim_end(), r"\u001b]0;mine\u0007 \u009b2J");
     // If stdout is not a terminal, the text is not escaped.
-    assert_eq!(Program::thalweg(&arguments).lines(1), ["\u{1b}]0;mine\u{7} \u{9b}2J"]);
+    assert_eq!(thalweg(&arguments).lines(1), ["\u{1b}]0;mine\u{7} \u{9b}2J"]);
 }
 
 /// Some megabytes of a message must not take ten seconds.

@@ -1,12 +1,12 @@
-//! `thalweg bench --browser chromium` in small: tabs receive what the server has sent. The tests check no performance figure.
+//! `thalweg-lab bench --browser chromium` in small: tabs receive what the server has sent. The tests check no performance figure.
 
 use std::process::{Command, Output};
 
 use serde_json::Value;
-use thalweg_testing::undisturbed;
+use thalweg_testing::{skipped, undisturbed};
 
-use super::{CORES, PEERS, THALWEG, assert_whole, folder, has};
-use crate::harness::skipped;
+use super::{CORES, PEERS, assert_whole, folder, has};
+use crate::programs::LAB;
 
 /// The allowed difference between counts of the tabs and of the server, over about the same time.
 const APART_MAX: f64 = 0.05;
@@ -174,8 +174,8 @@ fn number(sample: &Value, path: &str) -> f64 {
 /// Runs a scenario with the subjects `all`: name, rows every 5 ms, and settings. Each tab has received what
 /// the server has sent. Returns `None` where that cannot be tested.
 fn received(name: &str, warm_up_ms: u32, all: &[(&str, u32, &str)]) -> Option<Vec<Value>> {
-    if env!("THALWEG_PAGES") == "0" {
-        skipped("the binary has no pages: make pages, then build it");
+    if env!("THALWEG_REPORT_BYTES") == "0" {
+        skipped("the programs have no pages: make pages, then build them");
         return None;
     }
     let subject = |(name, rows, with): &(&str, u32, &str)| {
@@ -271,7 +271,7 @@ fn a_page_makes_round_trips_over_every_transport() {
 }
 
 fn said(arguments: &[&str], chromium: &str) -> (Option<i32>, String) {
-    let mut command = Command::new(THALWEG);
+    let mut command = Command::new(LAB);
     let Output { status, stderr, .. } = command
         .arg("bench")
         .args(arguments)
@@ -288,7 +288,7 @@ fn without_a_browser_there_is_a_sentence_and_no_run() {
         (code, text.trim()),
         (
             Some(2),
-            "thalweg: there is no Chromium at /no/chromium, which THALWEG_CHROMIUM names: name another, or unset it"
+            "thalweg-lab: there is no Chromium at /no/chromium, which THALWEG_CHROMIUM names: name another, or unset it"
         )
     );
     let (code, text) = said(&["tab"], "/no/chromium");

@@ -5,9 +5,9 @@ use std::process::Output;
 use std::sync::PoisonError;
 
 use serde_json::Value;
+use thalweg_testing::skipped;
 
 use super::{CORES, assert_whole, folder, run};
-use crate::harness::skipped;
 
 const NATS: &str = r#"
 [[subjects.processes]]

@@ -4,10 +4,9 @@ use std::path::Path;
 use std::sync::PoisonError;
 
 use serde_json::Value;
-use thalweg_testing::undisturbed;
+use thalweg_testing::{skipped, undisturbed};
 
 use super::{CORES, PEERS, allowed_cores, assert_whole, bench_alone, has};
-use crate::harness::skipped;
 
 fn beside(peers: &[&str], drive: &str, cells: &str, options: &[&str]) -> Vec<Value> {
     let named: Vec<String> = peers.iter().map(|peer| format!("\"{peer}\"")).collect();

@@ -19,7 +19,7 @@ fn thresholds_fail_it() {
     let threshold = ["--fail-if", "thalweg:p99>0us", "--junit", "results.xml"];
     let failed = place.take("run-a", &threshold);
     failed.ended_with(1);
-    let reason = "thalweg: --fail-if: tiny · websocket 2 × 128 B W4 · thalweg: p99 is ";
+    let reason = "thalweg-lab: --fail-if: tiny · websocket 2 × 128 B W4 · thalweg: p99 is ";
     assert!(failed.stderr.contains(reason), "{}", failed.stderr);
     assert!(failed.stderr.contains(", fail if thalweg:p99>0us\n"), "{}", failed.stderr);
     assert_eq!(place.json("run-a", "summary.json")["name"], "tiny");

@@ -3,7 +3,8 @@
 use std::fs;
 use std::process::Command;
 
-use super::super::harness::{Program, wait_for};
+use thalweg_testing::{Program, wait_for};
+
 use super::place::{Place, TINY};
 
 #[test]
@@ -16,7 +17,7 @@ fn a_running_run_is_locked_and_a_killed_one_keeps_its_samples() {
         let said = place.bench(words);
         said.ended_with(2);
         let sentence =
-            "thalweg: store/run-a is still running: wait for its end, or end it with Ctrl-C\n";
+            "thalweg-lab: store/run-a is still running: wait for its end, or end it with Ctrl-C\n";
         assert_eq!(said.stderr, sentence);
     };
     refused(&words);
@@ -76,7 +77,7 @@ fn an_interrupted_run_leaves_no_process_and_keeps_its_samples() {
     again.ended_with(2);
     assert_eq!(
         again.stderr,
-        "thalweg: `run-a` is complete; start a new run with `thalweg bench rerun`\n"
+        "thalweg-lab: `run-a` is complete; start a new run with `thalweg-lab bench rerun`\n"
     );
 }
 

@@ -1,13 +1,14 @@
 //! Endpoints that cannot be measured, refusals before a run starts, and the comparison with another build.
 
 use std::fs;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
+use std::process::Command;
 
-use thalweg_testing::undisturbed;
+use thalweg_testing::{Program, Reply, Upstream, response, undisturbed};
 
-use super::place::{Place, THALWEG};
+use super::place::Place;
 use super::secrets::{endpoint, made};
-use crate::harness::{Reply, Server, Upstream, response};
+use crate::programs::thalweg;
 
 /// Measures this URL, which must fail. Returns the error, and checks that no other file remains.
 fn failure(name: &str, words: &[&str]) -> String {
@@ -26,7 +27,7 @@ fn a_visit_that_fails_leaves_no_run() {
     let nobody = format!("ws://{}/live", listener.local_addr().expect("its address"));
     drop(listener);
     let said = failure("nobody", &["--url", &nobody, "--send-on-open", "s3cret"]);
-    let expected = format!("thalweg: nothing listens at {nobody}: start the server first, or");
+    let expected = format!("thalweg-lab: nothing listens at {nobody}: start the server first, or");
     assert!(said.contains(&expected) && !said.contains("s3cret"), "{said}");
 
     let (at, _) = endpoint(made);
@@ -107,7 +108,7 @@ fn lost_messages_fail_a_run_unless_they_are_allowed() {
 fn a_missing_timestamp_is_an_error_that_lists_existing_fields() {
     let (at, _) = endpoint(made);
     let said = failure("no-time", &["--url", &format!("http://{at}/"), "--timestamp", "data.ts"]);
-    let expected = "thalweg: no message has a time at data.ts: the first has made\n";
+    let expected = "thalweg-lab: no message has a time at data.ts: the first has made\n";
     assert!(said.ends_with(expected), "{said}");
 }
 
@@ -152,7 +153,7 @@ fn options_without_effect_on_an_endpoint_are_refused() {
     refused(&["--slow", "10"], "nobody is left to read");
     refused(&["--slow", "1", "--stampede"], "--slow is for connections that stay");
     refused(&["--no-control"], "cannot be used with");
-    refused(&["--duration", "soon"], "is not a duration");
+    refused(&["--duration", "soon"], "needs a number and us");
 }
 
 #[test]
@@ -161,12 +162,21 @@ fn sent_messages_and_replies_are_counted() {
     undisturbed(send_and_tell);
 }
 
+/// Returns the address at which `thalweg serve` listens.
+fn address_of(server: &mut Program) -> SocketAddr {
+    let first = server.line().expect("a line");
+    let address = first.split_once("://").map(|(_, address)| address.trim());
+    address.and_then(|address| address.parse().ok()).unwrap_or_else(|| panic!("{first}"))
+}
+
 fn send_and_tell() {
-    let server = Server::start(&[]);
+    let mut serve = Command::new(thalweg());
+    let mut server = Program::start(serve.args(["serve", "--listen", "127.0.0.1:0"]));
+    let address = address_of(&mut server);
     let place = Place::new("sending");
     let line = r#"{"command":"echo","id":{id},"data":"{connection}"}"#;
     fs::write(place.folder.join("lines.txt"), line).expect("write lines");
-    let url = format!("ws://{}/v1/topics/numbers", server.address);
+    let url = format!("ws://{address}/v1/topics/numbers");
     let sends = ["--url", &url, "--rate", "50", "--data", "lines.txt", "--connections", "4"];
     let short = ["--duration", "200ms", "--repeats", "1", "--out", "store/run-a"];
     let said = place.bench(&[&sends[..], &short].concat());
@@ -187,12 +197,12 @@ fn send_and_tell() {
 fn another_build_is_measured_beside_this_one() {
     let place = Place::new("against");
     let short = ["--no-control", "--repeats", "1", "--subject", "thalweg"];
-    place.take("run-a", &[&["--against", THALWEG], &short[..]].concat());
+    place.take("run-a", &[&["--against", &*thalweg()], &short[..]].concat());
     let rows = &place.json("run-a", "summary.json")["parts"][0]["rows"];
     assert_eq!(rows[0]["subject"], "thalweg before");
     assert_eq!((&rows[0]["is_baseline"], &rows[1]["subject"]), (&true.into(), &"thalweg".into()));
     let manifest = place.json("run-a", "manifest.json");
-    assert_eq!(manifest["peers"]["thalweg before"], manifest["version"]);
+    assert_eq!(manifest["peers"]["thalweg before"], manifest["measured"]);
     // The run does not store the path of the other build.
     let said = place.bench(&["rerun", "run-a", "--store", "store"]);
     said.ended_with(2);

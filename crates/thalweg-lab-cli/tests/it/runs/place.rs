@@ -1,4 +1,4 @@
-//! A folder with a tiny scenario and a store, and `thalweg bench` in it.
+//! A folder with a tiny scenario and a store, and `thalweg-lab bench` in it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -7,7 +7,7 @@ use std::{fs, thread};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-pub(super) const THALWEG: &str = env!("CARGO_BIN_EXE_thalweg");
+use crate::programs::LAB;
 
 pub(super) const TINY: &str = r#"
 name = "tiny"
@@ -43,9 +43,9 @@ impl Place {
         Self { folder }
     }
 
-    /// Returns `thalweg bench` with these arguments, in the folder.
+    /// Returns `thalweg-lab bench` with these arguments, in the folder.
     pub(super) fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(THALWEG);
+        let mut command = Command::new(LAB);
         command.arg("bench").args(words).current_dir(&self.folder);
         // The variable identifies its processes.
         command.env("THALWEG_RUNS_TEST", &self.folder);
@@ -62,7 +62,7 @@ impl Place {
         self.valid(&out, &[&["tiny.toml", "--out", &out], words].concat())
     }
 
-    /// Runs `thalweg bench` with these arguments, which name the folder `out`. A busy machine makes samples
+    /// Runs `thalweg-lab bench` with these arguments, which name the folder `out`. A busy machine makes samples
     /// invalid: the run is repeated until there are none, a few times at most.
     pub(super) fn valid(&self, out: &str, words: &[&str]) -> Said {
         let out = self.folder.join(out);

@@ -78,7 +78,7 @@ fn secrets_are_not_stored_and_such_a_run_cannot_be_repeated() {
     let refused = place.bench(&["rerun", "run-a", "--store", "store", "--out", "store/run-b"]);
     refused.ended_with(2);
     assert!(
-        refused.stderr.contains("measure again with `thalweg bench --url`"),
+        refused.stderr.contains("measure again with `thalweg-lab bench --url`"),
         "{}",
         refused.stderr
     );

@@ -49,7 +49,7 @@ fn changed(text: &str, change: impl Fn(&mut Sample, &str)) -> Summary {
         })
         .collect();
     let machine = MachineNote::default();
-    Summary::new(&plan, &samples, Manifest::new("0", "thalweg bench", machine))
+    Summary::new(&plan, &samples, Manifest::new("0", "thalweg-lab bench", machine))
 }
 
 /// A few percent of noise, the same every time.

@@ -42,7 +42,7 @@ pub(super) fn schema() -> Value {
     ];
     let mut schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "A scenario of thalweg bench",
+        "title": "A scenario of thalweg-lab bench",
         "anyOf": forms,
         "$defs": generator.take_definitions(true),
     });

@@ -12,8 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use thalweg_lab::measure::stolen;
-use thalweg_testing::let_pass;
+use thalweg_testing::{let_pass, stolen};
 
 use super::{Raw, Server, receive};
 

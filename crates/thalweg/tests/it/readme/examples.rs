@@ -6,7 +6,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use thalweg_testing::{ReservedPort, TemporaryPath};
 
 use super::read;
-use crate::harness::{Program, Server};
+use crate::harness::{Program, Server, thalweg};
 
 /// The port of `make run`.
 const DEMO_PORT: &str = "8080";
@@ -146,7 +146,7 @@ fn no_event_is_lost_when_the_server_is_killed() {
     example.output();
     let url = format!("http://127.0.0.1:{}/v1/topics/numbers", example.port("8090"));
     let arguments = ["tail", &url, "--from", "earliest", "--count", "50", "--format", "plain"];
-    let numbers = Program::thalweg(&arguments).lines(50);
+    let numbers = thalweg(&arguments).lines(50);
     let expected: Vec<String> = (1..=50).map(|number| number.to_string()).collect();
     assert_eq!(numbers, expected);
 }

@@ -7,7 +7,7 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_tim
 use serde_json::json;
 use thalweg_testing::TemporaryPath;
 
-use crate::harness::{Program, Server, Transport};
+use crate::harness::{Server, Transport, thalweg};
 
 /// The files of a certificate, removed at the end.
 struct Made(TemporaryPath);
@@ -43,7 +43,7 @@ impl Made {
         let server = self.serve();
         let url = format!("https://localhost:{}/v1/topics/t", server.address.port());
         let arguments = ["tail", &url, "--cacert", ca, "--from", "earliest", "--count", "1"];
-        let mut tail = Program::thalweg(&arguments);
+        let mut tail = thalweg(&arguments);
         let (status, said) = tail.end();
         assert_eq!(status.code(), Some(1), "{said}");
         assert_eq!(said.lines().count(), 1, "{said}");
@@ -54,7 +54,7 @@ impl Made {
     fn published(&self, ca: &str) {
         let server = self.serve();
         let url = format!("https://localhost:{}/v1/topics/t", server.address.port());
-        let mut publishing = Program::thalweg(&["pub", &url, "--cacert", ca]);
+        let mut publishing = thalweg(&["pub", &url, "--cacert", ca]);
         publishing.give("1\n");
         let (status, said) = publishing.end();
         assert!(status.success(), "{said}");
