@@ -27,7 +27,7 @@ help:
 	@echo "make fuzz-check                compile the fuzz targets, with any Rust"
 	@echo "make fuzz-nightly              run each fuzz target for FUZZ_SECONDS; needs cargo-fuzz and a nightly Rust"
 	@echo "make simulate                  run the seeded simulation for some hours"
-	@echo "make dist                      build the archive, checksum and SBOM of DIST_TARGET, in target/archives"
+	@echo "make dist                      build an archive, checksum and SBOM of each program for DIST_TARGET, in target/archives"
 	@echo "make release-check TAG=v…      check that all files agree on the version of a tag"
 	@echo "make release-dry-run TAG=v…    do all of a release but publish it"
 	@echo "make release-draft TAG=v…      upload the archives to a draft; needs gh"
@@ -265,8 +265,10 @@ simulate: toolchain
 
 DIST_TARGET ?= $(shell rustc -vV | sed -n 's/^host: //p')
 
+DIST_PROGRAMS ?= thalweg thalweg-lab
+
 dist: toolchain pages docs
-	@deploy/release.sh archive $(DIST_TARGET)
+	@deploy/release.sh archive $(DIST_TARGET) $(DIST_PROGRAMS)
 
 release-check:
 	@deploy/release.sh check $(TAG)
@@ -278,4 +280,4 @@ release-dry-run: release-check
 # The one target that changes anything elsewhere, and nobody sees a draft but the maintainers.
 release-draft: release-check
 	$(call needs,gh,install it from https://cli.github.com)
-	gh release create $(TAG) --draft --verify-tag --title $(TAG) --notes "See CHANGELOG.md." $(wildcard target/archives/thalweg-$(TAG)-*)
+	gh release create $(TAG) --draft --verify-tag --title $(TAG) --notes "See CHANGELOG.md." $(wildcard target/archives/thalweg-$(TAG)-* target/archives/thalweg-lab-$(TAG)-*)

@@ -2,7 +2,8 @@
 # Checks and builds a release. Publishes nothing. `make help` lists the targets that run it.
 #
 #   deploy/release.sh check TAG       HEAD is the tagged commit, and all files agree on the version
-#   deploy/release.sh archive TARGET  writes the archive of a target, its checksum and its SBOM to target/archives
+#   deploy/release.sh archive TARGET PROGRAM…
+#                                     writes the archives of thalweg or thalweg-lab, their checksums and SBOMs to target/archives
 #   deploy/release.sh packages        builds the packages for crates.io and npm as if to publish them
 set -eu
 cd "$(dirname "$0")/.."
@@ -71,27 +72,39 @@ prepare() {
 extras() {
   "$1" man "$2/man" || fail "$1 must run on this machine to write its man pages: build its target on a machine of that kind."
   mkdir -p "$2/completions"
-  "$1" completions bash > "$2/completions/thalweg.bash"
-  "$1" completions zsh > "$2/completions/_thalweg"
-  "$1" completions fish > "$2/completions/thalweg.fish"
+  program=$(basename "$1")
+  "$1" completions bash > "$2/completions/$program.bash"
+  "$1" completions zsh > "$2/completions/_$program"
+  "$1" completions fish > "$2/completions/$program.fish"
 }
 
 archive() {
-  [ $# = 1 ] || fail "Name the target, as in make dist DIST_TARGET=x86_64-unknown-linux-musl."
+  [ $# -ge 2 ] || fail "Name the target, as in make dist DIST_TARGET=x86_64-unknown-linux-musl."
   target=$1
+  shift
   [ -f web/ui/dist/index.html ] || fail "A release contains the pages, which need Node 20 or newer: install it and run make pages."
   [ -f book/dist/index.html ] || fail "A release contains the documentation: run make docs."
   prepare "$target"
-  $CARGO build --locked --profile dist --package thalweg --target "$target"
-  name=thalweg-v$version-$target
+  for program; do archive_of "$program"; done
+}
+
+# archive_of PROGRAM: writes its archive for $target. A production host needs only the one of thalweg.
+archive_of() {
+  case $1 in
+    thalweg) package=thalweg ;;
+    thalweg-lab) package=thalweg-lab-cli ;;
+    *) fail "There is no program $1: name thalweg or thalweg-lab." ;;
+  esac
+  $CARGO build --locked --profile dist --package $package --target "$target"
+  name=$1-v$version-$target
   staging=$archives/$name
   rm -rf "$archives/$name" "$archives/$name".*
-  mkdir -p "$staging/systemd"
-  cp "$target_dir/$target/dist/thalweg" README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT "$staging"
-  cp deploy/systemd/* "$staging/systemd"
-  extras "$target_dir/$target/dist/thalweg" "$staging"
-  $CARGO run --locked --quiet --package xtask -- notices "$target" > "$staging/NOTICES.txt"
-  $CARGO run --locked --quiet --package xtask -- sbom "$target" > "$archives/$name.cdx.json"
+  mkdir -p "$staging"
+  cp "$target_dir/$target/dist/$1" README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT "$staging"
+  [ "$1" != thalweg ] || cp -R deploy/systemd "$staging"
+  extras "$target_dir/$target/dist/$1" "$staging"
+  $CARGO run --locked --quiet --package xtask -- notices $package "$target" > "$staging/NOTICES.txt"
+  $CARGO run --locked --quiet --package xtask -- sbom $package "$target" > "$archives/$name.cdx.json"
   # The same commit gives the same archive around the binary.
   tar --create --directory "$archives" --sort=name --owner=0 --group=0 --numeric-owner \
     --mtime="@$(git log -1 --format=%ct)" "$name" | gzip --no-name --best > "$archives/$name.tar.gz"
@@ -109,5 +122,5 @@ command=${1:-}
 [ $# = 0 ] || shift
 case $command in
   check | archive | packages) $command "$@" ;;
-  *) fail "usage: deploy/release.sh check TAG | archive TARGET | packages" ;;
+  *) fail "usage: deploy/release.sh check TAG | archive TARGET PROGRAM… | packages" ;;
 esac

@@ -17,35 +17,47 @@ use serde_json::Value;
 use crate::metadata;
 use component::Component;
 
-/// Prints the components of a binary for a target as CycloneDX 1.6.
-pub(crate) fn print_sbom(target: &str) -> anyhow::Result<ExitCode> {
+/// The package whose program has the documentation in it.
+const SERVER: &str = "thalweg";
+
+/// Prints the components of a package's program for a target as CycloneDX 1.6.
+pub(crate) fn print_sbom(package: &str, target: &str) -> anyhow::Result<ExitCode> {
     let commit = said_by("git", &["rev-parse", "HEAD"], Path::new("."))?;
-    let bill = sbom::write(&read(target)?, env!("CARGO_PKG_VERSION"), target, commit.trim());
+    let bill = sbom::write(
+        &read(package, target)?,
+        package,
+        env!("CARGO_PKG_VERSION"),
+        target,
+        commit.trim(),
+    );
     println!("{}", serde_json::to_string_pretty(&bill)?);
     Ok(ExitCode::SUCCESS)
 }
 
 /// Prints the texts of the licences of these components.
-pub(crate) fn print_notices(target: &str) -> anyhow::Result<ExitCode> {
-    print!("{}", notices::write(&read(target)?)?);
+pub(crate) fn print_notices(package: &str, target: &str) -> anyhow::Result<ExitCode> {
+    print!("{}", notices::write(&read(package, target)?)?);
     Ok(ExitCode::SUCCESS)
 }
 
-fn read(target: &str) -> anyhow::Result<BTreeSet<Component>> {
+fn read(package: &str, target: &str) -> anyhow::Result<BTreeSet<Component>> {
     let root = said_by("git", &["rev-parse", "--show-toplevel"], Path::new("."))?;
     let root = Path::new(root.trim_end());
-    let mut components = crates(target)?;
+    let mut components = crates(package, target)?;
     components.extend(packages(&root.join("web"))?);
-    components.insert(book(&fs::read_to_string(root.join("Makefile"))?)?);
+    if package == SERVER {
+        components.insert(book(&fs::read_to_string(root.join("Makefile"))?)?);
+    }
     Ok(components)
 }
 
-/// Returns the crates that `thalweg` links, without those of this workspace.
-fn crates(target: &str) -> anyhow::Result<BTreeSet<Component>> {
+/// Returns the crates that the program of a package links, without those of this workspace.
+fn crates(package: &str, target: &str) -> anyhow::Result<BTreeSet<Component>> {
     let tree = metadata::cargo(&[
         "tree",
         "--locked",
-        "--package=thalweg",
+        "--package",
+        package,
         "--edges=normal,no-proc-macro",
         "--prefix=none",
         "--format={p}",

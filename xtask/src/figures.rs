@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(written, expected);
     }
 
-    const FOOT: &str = "\nSource tree `aaaabbbbcccc`; reproduce with `thalweg bench rerun lab/runs/day/latency` ([raw data](../lab/runs/day/latency/), \
+    const FOOT: &str = "\nSource tree `aaaabbbbcccc`; reproduce with `thalweg-lab bench rerun lab/runs/day/latency` ([raw data](../lab/runs/day/latency/), \
                         2026-11-23, Example CPU, 2 cores, Linux 6.18).\n";
 
     #[test]

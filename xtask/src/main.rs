@@ -4,8 +4,8 @@
 //! - `cargo xtask tidy --language [PATH]`: lists sentences, words and names that break the rules of language
 //! - `cargo xtask figures`: writes figures of archived runs into Markdown
 //! - `cargo xtask licences`: checks the licences of dependencies
-//! - `cargo xtask sbom TARGET`: prints what a release for a target contains, as CycloneDX
-//! - `cargo xtask notices TARGET`: prints the texts of their licences
+//! - `cargo xtask sbom PACKAGE TARGET`: prints what the program of a package contains for a target, as CycloneDX
+//! - `cargo xtask notices PACKAGE TARGET`: prints the texts of their licences
 
 mod components;
 mod figures;
@@ -24,10 +24,11 @@ fn main() -> anyhow::Result<ExitCode> {
         ["tidy", "--language", path] => tidy::show_language(path),
         ["figures"] => figures::run(),
         ["licences"] => licences::run(),
-        ["sbom", target] => components::print_sbom(target),
-        ["notices", target] => components::print_notices(target),
+        ["sbom", package, target] => components::print_sbom(package, target),
+        ["notices", package, target] => components::print_notices(package, target),
         _ => anyhow::bail!(
-            "the tasks are tidy, figures, licences, sbom TARGET and notices TARGET, as in: cargo xtask tidy"
+            "the tasks are tidy, figures, licences, sbom PACKAGE TARGET and notices PACKAGE TARGET, as in: cargo xtask \
+             tidy"
         ),
     }
 }

@@ -12,6 +12,7 @@ use super::component::Component;
 /// Returns the bill of the program's components. The same arguments give the same bill.
 pub(super) fn write(
     components: &BTreeSet<Component>,
+    package: &str,
     version: &str,
     target: &str,
     commit: &str,
@@ -20,13 +21,13 @@ pub(super) fn write(
     json!({
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
-        "serialNumber": serial_number(target, commit),
+        "serialNumber": serial_number(package, target, commit),
         "version": 1,
         "metadata": {
             "component": {
                 "type": "application",
-                "bom-ref": "thalweg",
-                "name": "thalweg",
+                "bom-ref": package,
+                "name": package,
                 "version": version,
                 "licenses": [{ "expression": "Apache-2.0 OR MIT" }],
                 "properties": [
@@ -53,11 +54,11 @@ fn entry(component: &Component) -> Value {
     })
 }
 
-/// Returns a UUID for the bill of a target and a commit (version 8, RFC 9562, 5.8).
-fn serial_number(target: &str, commit: &str) -> String {
+/// Returns a UUID for the bill of a package, a target and a commit (version 8, RFC 9562, 5.8).
+fn serial_number(package: &str, target: &str, commit: &str) -> String {
     let hash = |salt: u8| {
         let mut hasher = DefaultHasher::new();
-        (salt, target, commit).hash(&mut hasher);
+        (salt, package, target, commit).hash(&mut hasher);
         hasher.finish()
     };
     let (first, last) = (hash(0), hash(1));
@@ -80,22 +81,23 @@ mod tests {
             folder: None,
         };
         let components = BTreeSet::from([component("cargo", "itoa"), component("npm", "@a/b")]);
-        let bill = write(&components, "0.1.0", "here", "abc");
+        let bill = write(&components, "thalweg", "0.1.0", "here", "abc");
         assert_eq!(bill["components"][0]["purl"], "pkg:cargo/itoa@1.2.3");
         assert_eq!(bill["components"][1]["purl"], "pkg:npm/%40a/b@1.2.3");
         assert_eq!(bill["metadata"]["component"]["version"], "0.1.0");
-        assert_eq!(bill, write(&components, "0.1.0", "here", "abc"));
+        assert_eq!(bill, write(&components, "thalweg", "0.1.0", "here", "abc"));
     }
 
     #[test]
-    fn a_serial_number_is_a_uuid_of_target_and_commit() {
-        let number = serial_number("here", "abc");
+    fn a_serial_number_is_a_uuid_of_package_target_and_commit() {
+        let number = serial_number("a", "here", "abc");
         let uuid = number.strip_prefix("urn:uuid:").expect("a UUID");
         let lengths: Vec<usize> = uuid.split('-').map(str::len).collect();
         assert_eq!(lengths, [8, 4, 4, 4, 12], "{uuid}");
         assert_eq!(&uuid[14..15], "8");
         assert!("89ab".contains(&uuid[19..20]), "{uuid}");
-        assert_ne!(number, serial_number("there", "abc"));
-        assert_ne!(number, serial_number("here", "abd"));
+        assert_ne!(number, serial_number("b", "here", "abc"));
+        assert_ne!(number, serial_number("a", "there", "abc"));
+        assert_ne!(number, serial_number("a", "here", "abd"));
     }
 }

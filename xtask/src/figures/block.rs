@@ -153,14 +153,14 @@ fn standings(runs: &[Run], rows: &Rows) -> Result<String, String> {
     Ok(tables.join("\n"))
 }
 
-/// Returns a text such as `thalweg bench latency` (raw data, 2026-11-23, CPU, 2 cores, Linux 6.18).
+/// Returns a text such as `thalweg-lab bench latency` (raw data, 2026-11-23, CPU, 2 cores, Linux 6.18).
 fn again(run: &Run, to_root: &str) -> String {
     let manifest = &run.summary.manifest;
     let (machine, folder) = (&manifest.machine, run.folder());
     let day = manifest.begun.split('T').next().unwrap_or_default();
     let name = folder.trim_end_matches('/');
     format!(
-        "`thalweg bench rerun {name}` ([raw data]({to_root}{folder}), {day}, {}, {} cores, Linux {})",
+        "`thalweg-lab bench rerun {name}` ([raw data]({to_root}{folder}), {day}, {}, {} cores, Linux {})",
         machine.cpu, machine.cores, machine.kernel
     )
 }
