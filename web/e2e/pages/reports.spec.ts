@@ -84,7 +84,7 @@ base.describe("with an empty folder", () => {
 
   empty("the page says how to measure, and lists the first run when it exists", async ({ page, folder }) => {
     await page.goto("/reports");
-    await expect(page.getByText("thalweg bench")).toBeVisible();
+    await expect(page.getByText("thalweg-lab bench")).toBeVisible();
     const made = runs({ first: "latency" });
     renameSync(join(made, "first"), join(folder, "first"));
     rmSync(made, { recursive: true });

@@ -1,5 +1,5 @@
 /**
- * The load in a page or in one of its workers: connections to the server that serves the page. `thalweg bench --browser`
+ * The load in a page or in one of its workers: connections to the server that serves the page. `thalweg-lab bench --browser`
  * calls the functions at the end of this file, with `Runtime.evaluate`.
  *
  * @typedef {{ transport: string, dialect: string, topic: string, connections: number, consumer: string,

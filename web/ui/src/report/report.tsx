@@ -94,7 +94,7 @@ export function Report({ summary }: { summary: Summary }) {
         <h3>To run it again</h3>
         <p>From the folder of this run, with everything as it was, or as it was typed:</p>
         <pre>
-          thalweg bench rerun &lt;folder&gt;{"\n"}
+          thalweg-lab bench rerun &lt;folder&gt;{"\n"}
           {manifest.command_line}
         </pre>
         <Explained />

@@ -41,7 +41,7 @@ export function ReportsPage() {
     return (
       <Empty title="No run yet">
         <p>Run the benchmark. It takes about three minutes; then the run appears here:</p>
-        <pre>thalweg bench</pre>
+        <pre>thalweg-lab bench</pre>
       </Empty>
     );
   }
@@ -149,7 +149,7 @@ function RunReport({ run }: { run: Run }) {
             <div class="note">
               <p>This summary has figures but no tables. Write a complete one in the folder of the runs:</p>
               <pre>
-                thalweg bench export --store . --format json {run.name} --out {run.name}/summary.json
+                thalweg-lab bench export --store . --format json {run.name} --out {run.name}/summary.json
               </pre>
             </div>
           )}
