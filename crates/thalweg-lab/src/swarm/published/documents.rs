@@ -360,7 +360,7 @@ mod tests {
     /// The text as the content of a JSON string.
     fn in_string(text: &[u8]) -> Vec<u8> {
         let quoted = serde_json::to_string(std::str::from_utf8(text).unwrap()).unwrap();
-        quoted[1..quoted.len() - 1].as_bytes().to_vec()
+        quoted.as_bytes()[1..quoted.len() - 1].to_vec()
     }
 
     #[test]
