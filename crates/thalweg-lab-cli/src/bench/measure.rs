@@ -146,8 +146,9 @@ struct ContextArgs {
     /// Read peers from this folder. Each has a subject.toml.
     #[arg(long, value_name = "DIR", default_value = "lab/subjects", help_heading = SUBJECTS)]
     peers: Vec<PathBuf>,
-    /// Measure this thalweg binary [default: the one beside thalweg-lab, or on the PATH].
-    #[arg(long, value_name = "PATH", env = "THALWEG_BIN", hide_env_values = true, help_heading = SUBJECTS)]
+    /// Measure this thalweg binary [default: that of the variable THALWEG_BIN, the one beside thalweg-lab, or on the PATH].
+    // Not with `env`: clap would count a variable as an option, which conflicts with --url.
+    #[arg(long, value_name = "PATH", help_heading = SUBJECTS)]
     thalweg: Option<PathBuf>,
     /// Count the system calls of subjects, in a separate measurement after each sample. This needs perf.
     #[arg(long, help_heading = SUBJECTS)]
@@ -187,8 +188,10 @@ pub(super) struct ContinueArgs {
 impl ContextArgs {
     fn context(self) -> anyhow::Result<RunContext> {
         let lab = std::env::current_exe().context("cannot find the path of this program")?;
+        let variable = || std::env::var_os("THALWEG_BIN").map(PathBuf::from);
+        let thalweg = self.thalweg.or_else(variable);
         Ok(RunContext {
-            programs: Programs::find(self.thalweg, lab),
+            programs: Programs::find(thalweg, lab),
             peers: self.peers,
             system_calls: self.system_calls,
             store: self.store.store(),

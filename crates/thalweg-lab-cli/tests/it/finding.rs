@@ -71,3 +71,11 @@ fn the_lab_measures_the_named_program_or_the_nearest_one() {
 fn a_run_without_thalweg_needs_none() {
     assert_eq!(measured(&place("limit"), None, &[]), "");
 }
+
+#[test]
+fn a_named_program_is_no_option_of_commands_that_need_none() {
+    let mut command = Command::new(LAB);
+    let ran = command.args(["bench", "--metrics"]).env("THALWEG_BIN", "nothing").output();
+    let ran = ran.expect("run the lab");
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+}
