@@ -79,7 +79,7 @@ fn run(query: &Query, columns: &Arc<Columns>, events: &[&[u8]]) -> Made {
         }
     }
     running.close_all(&mut made);
-    running.emit_changes(1_657_746_248_000);
+    running.emit_changes(1_657_746_248_000, true);
     if running.finish(&mut made, &mut Unbroken).is_err() {
         running.skip(&mut made);
         return made;
