@@ -34,19 +34,19 @@ test("shows what a user does and is refused, the newest first", async ({ page, s
   await panel(page).getByLabel("Subject").fill("alice");
   await panel(page).getByRole("button", { name: "Trace" }).click();
   await expect(panel(page).getByRole("status")).toHaveText(
-    "Tracing alice for at most 10 min. Nothing has happened yet.",
+    "Tracing alice for at most 10 min. The subject has done nothing yet.",
   );
   expect(await publish(server, "users/alice/out")).toBe(200);
   expect(await publish(server, "users/bob/out")).toBe(403);
   const rows = panel(page).locator("tbody tr");
   await expect(rows).toHaveCount(2);
-  await expect(rows.nth(0).getByRole("cell")).toHaveText(["publish", "users/bob/out", "", "refused: forbidden"]);
+  await expect(rows.nth(0).getByRole("cell")).toHaveText(["publish", "refused: forbidden", "users/bob/out", ""]);
   await expect(rows.nth(0).getByRole("rowheader")).toHaveText(/^\d\d:\d\d:\d\d\.\d{3}$/);
   await expect(rows.nth(1).getByRole("cell")).toHaveText([
     "publish",
+    "done",
     "users/alice/out",
     /^1 event, 8 B, at [0-9a-f]+\.1$/,
-    "done",
   ]);
   await expectAccessible(page);
   await page.screenshot({ path: test.info().outputPath("trace.png"), fullPage: true });
@@ -71,7 +71,7 @@ test("begins from a subscriber in the table of a topic", async ({ page, server }
   await expect(panel(page).getByRole("status")).toContainText("Tracing ann & <b>bob</b> for at most");
   leave.abort();
   const row = panel(page).locator("tbody tr");
-  await expect(row.getByRole("cell")).toHaveText(["disconnect", "", /^gone, connection [0-9a-f]+$/, "done"]);
+  await expect(row.getByRole("cell")).toHaveText(["disconnect", "done", "", /^gone, connection [0-9a-f]+$/]);
 });
 
 test.describe("of a server that ends", () => {

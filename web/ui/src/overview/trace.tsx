@@ -86,7 +86,9 @@ export function Trace() {
         }}
       >
         <label>
-          Subject (<code>sub</code>) of a user’s token
+          <span>
+            Subject (<code>sub</code>) of a user’s token
+          </span>
           <input required value={subject} onInput={({ currentTarget }) => setSubject(currentTarget.value)} />
         </label>
         <button type="submit" class="primary">
@@ -98,7 +100,7 @@ export function Trace() {
       </form>
       <p class="note" role="status">
         {said && `${said}.`}
-        {isOpen && lines.length === 0 && " Nothing has happened yet."}
+        {isOpen && lines.length === 0 && " The subject has done nothing yet."}
       </p>
       {lines.length > 0 && (
         <div class="scroll lines" role="region" aria-label="Lines of the trace, the newest first" tabIndex={0}>
@@ -107,9 +109,9 @@ export function Trace() {
               <tr>
                 <th class="text">Time</th>
                 <th class="text">Action</th>
+                <th class="text">Outcome</th>
                 <th class="text">Topic</th>
                 <th class="text">Details</th>
-                <th class="text">Outcome</th>
               </tr>
             </thead>
             <tbody>
@@ -131,9 +133,9 @@ function Line({ line }: { line: TraceLine }) {
     <tr>
       <th scope="row">{time(at_ms)}</th>
       <td class="text">{what}</td>
+      <td class={code ? "text warn" : "text"}>{code ? `refused: ${code}` : "done"}</td>
       <td class="text long">{topic ?? path ?? ""}</td>
       <td class="text">{details(line)}</td>
-      <td class={code ? "text warn" : "text"}>{code ? `refused: ${code}` : "done"}</td>
     </tr>
   );
 }
